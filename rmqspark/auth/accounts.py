@@ -15,9 +15,9 @@ import structlog
 
 from rmqspark.auth.forms import acl_info, acl_of, changed, user_of, user_record
 from rmqspark.auth.policies import NOTHING
-from rmqspark.auth.users import username_of
+from rmqspark.auth.users import UserStatus, username_of
 from rmqspark.errors import InvalidArgument, NoPermission, NotWritable
-from rmqspark.protocol.bodies.access_control import AclTable, UserTable
+from rmqspark.protocol.bodies.access_control import AccountTable, AclTable, UserTable
 from rmqspark.store.disk_errors import advice
 from rmqspark.store.json_table import JsonTable
 from rmqspark.threads import in_thread
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rmqspark.auth.policies import Acl
     from rmqspark.auth.resources import PolicyType, Resource
     from rmqspark.auth.users import User
-    from rmqspark.protocol.bodies.access_control import UserInfo
+    from rmqspark.protocol.bodies.access_control import AclInfo, UserInfo
     from rmqspark.protocol.bodies.base import Body
     from rmqspark.store.files import FileSystem
 
@@ -59,6 +59,11 @@ class Accounts:
     def users(self) -> Iterable[User]:
         """By name."""
         return [user for _, user in sorted(self._users.items())]
+
+    def password_of_super(self, username: str) -> str | None:
+        """As servers sign among themselves; None where there is no super user of that name, or it is disabled."""
+        user = self._users.get(username)
+        return user.password if user is not None and user.is_super and user.status is UserStatus.ENABLE else None
 
     def acl(self, username: str) -> Acl | None:
         return self._acls.get(username)
@@ -143,8 +148,29 @@ class Accounts:
         self._users = users
 
     async def _put_acls(self, acls: dict[str, Acl]) -> None:
-        await _write(self._acls_file, AclTable([info for name, acl in acls.items() if (info := acl_info(name, acl))]))
+        await _write(self._acls_file, _acl_table(acls))
         self._acls = acls
+
+    # --- copies ------------------------------------------------------------------------------------------------------
+
+    def table(self) -> AccountTable:
+        """All there is, with the passwords: for a slave's copy."""
+        return AccountTable(_user_table(self._users).users, _acl_table(self._acls).acls)
+
+    async def follow(self, table: AccountTable) -> None:
+        """Is a copy of these from now on. Raises NoPermission or InvalidArgument for what users and rights cannot be:
+        all stay then."""
+        if not table.users:
+            raise InvalidArgument("A master without users: what is here stays.")
+        users = {user.username: user for user in map(user_of, table.users)}
+        acls = {name: acl for name, acl in map(_named_acl, table.acls) if name is not None}
+        async with self._changing:
+            if acls != self._acls:
+                await self._put_acls(acls)
+                log.info("took over the master's rights", users=len(acls))
+            if users != self._users:
+                await self._put_users(users)
+                log.info("took over the master's users", users=len(users))
 
     # --- files -------------------------------------------------------------------------------------------------------
 
@@ -173,10 +199,18 @@ def _users_in(text: str) -> list[User]:
 
 def _acls_in(text: str) -> list[tuple[str, Acl]]:
     try:
-        read = [(username_of(info.subject), acl_of(info)) for info in AclTable.decode(text.encode()).acls]
+        read = [_named_acl(info) for info in AclTable.decode(text.encode()).acls]
     except NoPermission as error:
         raise ValueError(str(error)) from None
     return [(username, acl) for username, acl in read if username is not None]
+
+
+def _named_acl(info: AclInfo) -> tuple[str | None, Acl]:
+    return username_of(info.subject), acl_of(info)
+
+
+def _acl_table(acls: Mapping[str, Acl]) -> AclTable:
+    return AclTable([info for name, acl in acls.items() if (info := acl_info(name, acl))])
 
 
 def _user_table(users: Mapping[str, User]) -> UserTable:

@@ -25,7 +25,7 @@ _CLASSES: Final = {
         ("strategy", f"strategy.Stateless{kind}Strategy"),
     )
 }
-_ABOUT_USERS: Final = frozenset(range(3001, 3011))  # AUTH_CREATE_USER to AUTH_LIST_ACL
+_ABOUT_USERS: Final = frozenset({*range(3001, 3011), 30060})  # AUTH_CREATE_USER to AUTH_LIST_ACL, RMQ_ACCOUNTS
 _BUILT_IN: Final = "RocketMQ's class for it, which is built in."
 
 
@@ -82,7 +82,7 @@ class AuthConfig:
         if about_users := codes_in("authentication_whitelist", self.authentication_whitelist) & _ABOUT_USERS:
             raise InvalidArgument(
                 f"authenticationWhitelist has {min(about_users)}: users and rights are changed by who has signed.",
-                hint="Leave 3001 to 3010 out.",
+                hint="Leave 3001 to 3010 and 30060 out.",
             )
         codes_in("authorization_whitelist", self.authorization_whitelist)
 

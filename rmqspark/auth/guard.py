@@ -69,6 +69,10 @@ class Guard:
             return False
         return user.is_super or not self._accounts.rights_of(user.username).refusal(need, connection.peer[0])
 
+    def user_of(self, connection: Connection) -> str:
+        """Who has signed last on it; "" for nobody."""
+        return self._signers.get(connection, "")
+
     def check(self, request: Request[Any]) -> None:
         """Raises NoPermission, or what is wrong with a body that should name what it is about."""
         fields = request.fields

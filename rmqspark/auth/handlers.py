@@ -38,7 +38,7 @@ class WithoutUsers:
     """Answers all of them where nobody has to sign."""
 
     def routes(self) -> Routes:
-        return dict.fromkeys(CODES, Route(None, self.refuse))
+        return dict.fromkeys((*CODES, RequestCode.RMQ_ACCOUNTS), Route(None, self.refuse))
 
     def refuse(self, request: Request[Any]) -> Reply:
         del request

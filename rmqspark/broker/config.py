@@ -8,7 +8,7 @@ from rmqspark.auth.config import AuthConfig
 from rmqspark.broker.metrics.settings import exports, labels_of
 from rmqspark.errors import InvalidArgument
 from rmqspark.protocol.names import check_broker_name
-from rmqspark.remoting.access import Access
+from rmqspark.remoting.access import Access, Credentials
 from rmqspark.remoting.address import is_loopback
 from rmqspark.remoting.tls.settings import TlsClientSettings, TlsServerSettings
 from rmqspark.settings import check_bounds, setting
@@ -60,6 +60,13 @@ class BrokerConfig(TlsClientSettings, TlsServerSettings, AuthConfig):
     ha_send_whole_log: bool = setting(False, "(ours) An empty slave gets all of the log, not only its newest file.")
     ha_cut_tail: bool = setting(
         False, "(ours) A slave cuts off what even a SYNC_MASTER does not have any more; an ASYNC_MASTER's always."
+    )
+    ha_tls_enable: bool = setting(
+        True,
+        "(ours) The log goes over TLS where tls_server_mode, a slave's tls_enable, say so; false for RocketMQ's.",
+    )
+    ha_authentication_enabled: bool = setting(
+        True, "(ours) Where users are on, master and slave prove to each other who they are; false for RocketMQ's."
     )
     slave_sync_interval: int = setting(
         10_000, "(ours) Time between two looks of a slave at its master's tables.", unit="ms"
@@ -194,6 +201,11 @@ class BrokerConfig(TlsClientSettings, TlsServerSettings, AuthConfig):
     def access(self) -> Access:
         """To name servers and other brokers."""
         return Access(self.inner_credentials, self.tls_client)
+
+    @property
+    def peer_credentials(self) -> Credentials | None:
+        """By which master and slave prove who they are; None where they need not."""
+        return self.inner_credentials if self.authentication_enabled and self.ha_authentication_enabled else None
 
     @property
     def exports_metrics(self) -> bool:

@@ -108,10 +108,10 @@ class Parts:
         self.flusher = Flusher(store, given.store_config)
         self.role: MasterRole | SlaveRole
         if config.is_slave:
-            self.role = slave = SlaveRole(given, store, self.flusher, tables)
+            self.role = slave = SlaveRole(given, store, self.flusher, tables, self.accounts)
             self.registrar.on_registered = slave.registered
         else:
-            self.role = MasterRole(given, store)
+            self.role = MasterRole(given, store, self.accounts)
         self.safety = Safety(self.flusher, sync_flush=given.syncs_flush, replicas=self.role.waiters)
         self.appender = Appender(store, self.safety, self.stats, self.counted)
 

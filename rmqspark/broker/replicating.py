@@ -9,22 +9,28 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from rmqspark.broker.account_sync import AccountSync
 from rmqspark.broker.replica_waiters import ReplicaWaiters
 from rmqspark.broker.table_sync import TableSync
 from rmqspark.errors import PortInUse
 from rmqspark.remoting.address import is_loopback
+from rmqspark.remoting.tls.serving import ServerTls
+from rmqspark.replication.admission import Admission, PeerCheck
+from rmqspark.replication.introduction import Introduction, WayToMaster
 from rmqspark.replication.master import Master
 from rmqspark.replication.registered import RegisteredSlaves
 from rmqspark.replication.settings import HaSettings
 from rmqspark.replication.slave import Slave
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
+    from rmqspark.auth.accounts import Accounts
     from rmqspark.broker.config import BrokerConfig
     from rmqspark.broker.flusher import Flusher
     from rmqspark.broker.parts import Given
@@ -40,7 +46,7 @@ log = structlog.get_logger("rmqspark.broker")
 class MasterRole:
     """The master's: `waiters` is None where senders do not wait for slaves."""
 
-    def __init__(self, given: Given, store: MessageStore) -> None:
+    def __init__(self, given: Given, store: MessageStore, accounts: Accounts | None) -> None:
         config = given.config
         self._running = AsyncExitStack()
         self._whereabouts = given.whereabouts
@@ -48,20 +54,16 @@ class MasterRole:
         self._config = config
         if store.replica.end_following():
             log.warning("this store was a slave's, it is a master's now", incarnation=store.incarnation)
-        registered = RegisteredSlaves(config.broker_name, given.name_servers, config.access)
-
-        async def may_copy(host: str) -> bool:
-            return is_loopback(host) or await registered.has(host)
-
         self.master = Master(
             store,
             given.store_config.mapped_file_size_commit_log,
             ha_settings(config),
             host=config.bind_address,
             port=0,
-            may_copy=may_copy,
+            admission=_admission(given, accounts),
             on_ack=self._slave_confirmed,
         )
+        self.refused_slaves: Mapping[str, int] = self.master.admission.refused
         self.waiters = None
         if config.waits_for_slaves:
             self.waiters = ReplicaWaiters(
@@ -101,18 +103,29 @@ class SlaveRole:
     """The slave's."""
 
     waiters = None
+    refused_slaves: Mapping[str, int] = MappingProxyType({})
 
-    def __init__(self, given: Given, store: MessageStore, flusher: Flusher, tables: BrokerTables) -> None:
+    def __init__(
+        self, given: Given, store: MessageStore, flusher: Flusher, tables: BrokerTables, accounts: Accounts | None
+    ) -> None:
         store.replica.open_for_master()
         config = given.config
         self._ha_master_address = config.ha_master_address
         self._cuts_all = config.ha_cut_tail
         self._sync_flush = given.syncs_flush
         self._flusher = flusher
-        self.tables = TableSync(tables, store.replica, lambda: self.slave.is_connected, given.clock, config.access)
+        self.tables = TableSync(
+            tables,
+            store.replica,
+            lambda: self.slave.is_connected,
+            given.clock,
+            config.access,
+            None if accounts is None else AccountSync(accounts, config.access, given.entropy.token),
+        )
         self.slave = Slave(
             store.replica,
             ha_settings(config),
+            _way_to_master(given),
             safe=self._safe,
             between_flushes=lambda: flusher.between_flushes,
             refusal_to_cut=self._refusal_to_cut,
@@ -160,3 +173,29 @@ def ha_settings(config: BrokerConfig) -> HaSettings:
         transfer_bytes=config.ha_transfer_batch_size,
         sends_whole_log=config.ha_send_whole_log,
     )
+
+
+def _admission(given: Given, accounts: Accounts | None) -> Admission:
+    """Who is sent the log. Raises InvalidArgument for TLS' files."""
+    config = given.config
+    serving = config.tls_serving if config.ha_tls_enable else None
+    registered = RegisteredSlaves(config.broker_name, given.name_servers, config.access)
+
+    check = None
+    if accounts is not None and config.peer_credentials is not None:
+        check = PeerCheck(config.broker_name, accounts.password_of_super, given.entropy.token)
+
+    async def slaves_at(host: str) -> int:
+        if is_loopback(host):
+            return 1 if check is not None else max(1, await registered.count_at(host))
+        return await registered.count_at(host)
+
+    return Admission(slaves_at, tls=ServerTls(serving) if serving else None, check=check)
+
+
+def _way_to_master(given: Given) -> WayToMaster:
+    config = given.config
+    credentials, introduction = config.peer_credentials, None
+    if credentials is not None:
+        introduction = Introduction(config.broker_name, config.broker_id, credentials, given.entropy.token)
+    return WayToMaster(config.tls_client if config.ha_tls_enable else None, introduction)

@@ -11,6 +11,7 @@ from rmqspark.auth.handlers import AclHandlers, UserHandlers, WithoutUsers
 from rmqspark.broker.dead_letters import DeadLetters
 from rmqspark.broker.delays.parked_bulks import ParkedBulks
 from rmqspark.broker.group_deletion import GroupDeletion
+from rmqspark.broker.handlers.account_copies import AccountCopyHandlers
 from rmqspark.broker.handlers.bulk import BulkHandlers, check_target
 from rmqspark.broker.handlers.capabilities import CapabilityHandlers
 from rmqspark.broker.handlers.connections import ConnectionHandlers
@@ -194,4 +195,5 @@ def _about_administration(given: Given, parts: Parts) -> Iterator[Routes]:
     else:
         yield UserHandlers(parts.accounts).routes()
         yield AclHandlers(parts.accounts).routes()
+        yield AccountCopyHandlers(parts.accounts, given.entropy.token).routes()
     yield CapabilityHandlers(store, os.path.abspath(given.store_dir), is_slave=config.is_slave).routes()

@@ -1,4 +1,4 @@
-"""A slave takes over its master's tables: topics, groups, consumer offsets, how far delays are delivered.
+"""A slave takes over its master's tables: topics, groups, consumer offsets, how far delays are delivered, users.
 
 They are not in the log, so a slave asks for them every few seconds, as RocketMQ's does (SlaveSynchronize): what it has
 may be that old when the master is gone. Left out: message request modes (there is no POP), the timer wheel's metrics,
@@ -24,9 +24,13 @@ from rmqspark.settings import parse_file
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import msgspec
+
+    from rmqspark.broker.account_sync import AccountSync
     from rmqspark.broker.tables import BrokerTables
     from rmqspark.clock import Clock
     from rmqspark.remoting.access import Access
+    from rmqspark.remoting.response import Response
     from rmqspark.store.replica import ReplicaLog
 
 _TIMEOUT_MS: Final = 5_000
@@ -38,16 +42,24 @@ class TableSync:
     """Asks whoever `master` is, host:port as clients reach it; empty while none is known."""
 
     def __init__(
-        self, tables: BrokerTables, replica: ReplicaLog, is_copy: Callable[[], bool], clock: Clock, access: Access
+        self,
+        tables: BrokerTables,
+        replica: ReplicaLog,
+        is_copy: Callable[[], bool],
+        clock: Clock,
+        access: Access,
+        accounts: AccountSync | None = None,
     ) -> None:
-        """`is_copy` says whether the log is known to be the master's."""
+        """`is_copy` says whether the log is known to be the master's; `accounts` is None where there are no users."""
         self._tables = tables
         self._replica = replica
         self._is_copy = is_copy
         self._access = access
         self._clock = clock
         self._connection: AsyncConnection | None = None
+        self._accounts = accounts
         self._trouble = ""
+        self._users_trouble = ""
         self.master = ""
 
     async def run_round(self) -> None:
@@ -63,6 +75,20 @@ class TableSync:
             self._trouble = str(error)
         else:
             self._trouble = ""
+            await self._take_accounts()
+
+    async def _take_accounts(self) -> None:
+        """The rest goes on without them: a stock master has none to give, and passwords take TLS."""
+        if self._accounts is None:
+            return
+        trouble = ""
+        try:
+            await self._accounts.take(self._answer, self.master)
+        except RmqError as error:
+            trouble = str(error)
+        if trouble and trouble != self._users_trouble:
+            log.warning("users and rights do not follow from the master", master=self.master, reason=trouble)
+        self._users_trouble = trouble
 
     async def master_role(self) -> str:
         """What the master's settings call it; "" while it does not say."""
@@ -111,9 +137,11 @@ class TableSync:
             raise BodyError(f"The master says of its store what cannot be: {error}.") from error
 
     async def _ask(self, code: RequestCode) -> bytes:
+        return bytes((await self._answer(code)).body)
+
+    async def _answer(self, code: RequestCode, header: msgspec.Struct | None = None) -> Response:
         connection = self._connection
         if connection is None or connection.closed or connection.address != self.master:
             await self.close()
             connection = self._connection = await AsyncConnection.open(self.master, access=self._access)
-        answer = await connection.call(code, timeout_ms=_TIMEOUT_MS)
-        return bytes(answer.raise_for_code().body)
+        return (await connection.call(code, header, timeout_ms=_TIMEOUT_MS)).raise_for_code()

@@ -37,8 +37,6 @@ from rmqspark.errors import InvalidArgument, StoreError
 from rmqspark.namesrv.config import NamesrvConfig
 from rmqspark.remoting.address import format_address, parse_address
 from rmqspark.remoting.limits import Limits
-from rmqspark.remoting.tls.settings import TlsServerSettings
-from rmqspark.settings import describe
 from rmqspark.store.config import StoreConfig
 
 if TYPE_CHECKING:
@@ -245,9 +243,8 @@ def _namesrv_beside(broker: BrokerConfig, file: Mapping[str, Any], port: int, st
     """In a file for `rmq up`, where, how and to whom to listen is the broker's; the name server has its own port."""
     others = {name: value for name, value in file.items() if name != "listen_port"}
     names = Sources(others, {"listen_port": port, **broker.auth_settings}).settings(NamesrvConfig)
-    shared = {"bind_address", "insecure", *(info.name for info in describe(TlsServerSettings))}
-    kept = names.auth_config_path or str(store / "namesrv")
-    return replace(names, auth_config_path=kept, **{name: getattr(broker, name) for name in shared})
+    shared = {"bind_address": broker.bind_address, "insecure": broker.insecure, **broker.tls_server_settings}
+    return replace(names, auth_config_path=names.auth_config_path or str(store / "namesrv"), **shared)
 
 
 def _endpoints(namesrv: NameServer, brokers: Sequence[Running], admin: AdminProcess) -> Mapping[str, Any]:

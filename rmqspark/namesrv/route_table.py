@@ -5,14 +5,15 @@ keeps an address in the table is life: a registration or heartbeat within its ti
 by. When an address goes, by its own wish, its silence or the end of its connection, the name goes with its last
 address, and a topic with its last broker name.
 
-Five rules go beyond RocketMQ. A broker id that is alive at one address is not given to another (RocketMQ lets the last
+Six rules go beyond RocketMQ. A broker id that is alive at one address is not given to another (RocketMQ lets the last
 one win). What a broker says over an older connection than its last registration, be it that it comes or that it goes,
 is late, and ignored: it has hung up there and said more since. The version of its topics does not tell that, for a
 store that was put back from a copy has an older one, too. A broker is in one cluster, the one it named last. A master
 that says it has no topics but those it registers loses the others: RocketMQ's brokers also register what changed alone,
 or some topics at a time, and nothing tells that from all of them (its `deleteTopicWithBrokerRegistration`, off by
-default, wants all brokers set up for it). And the table has bounds. What is left out: acting masters in answers
-(`supportActingMaster`, off by default in RocketMQ), static topics' merged mappings.
+default, wants all brokers set up for it). Of a broker that is alive only who registered it says more (`speaker.py`).
+And the table has bounds. What is left out: acting masters in answers (`supportActingMaster`, off by default in
+RocketMQ), static topics' merged mappings.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqspark.errors import Busy, InvalidArgument, InvalidName, NoPermission, ServerFault
+from rmqspark.namesrv.speaker import Speaker
 from rmqspark.protocol.bodies.route import (
     BrokerData,
     ClusterInfo,
@@ -49,7 +51,7 @@ class Registration:
     name: str
     broker_id: int
     address: str
-    connection_id: int
+    speaker: Speaker
     ha_address: str = ""
     timeout_ms: int = DEFAULT_TIMEOUT_MS
     acting_master: bool | None = None
@@ -65,11 +67,15 @@ class LiveBroker:
     cluster: str
     name: str
     address: str
-    connection_id: int
+    speaker: Speaker
     ha_address: str
     timeout_ms: int
     data_version: DataVersion
     seen_ms: int
+
+    @property
+    def connection_id(self) -> int:
+        return self.speaker.connection_id
 
 
 class Master(NamedTuple):
@@ -96,13 +102,14 @@ class RouteTable:
     def register(self, registration: Registration, now_ms: int) -> Master:
         """Takes in what a broker says of itself.
 
-        Raises NoPermission for a broker id that is alive elsewhere, ServerFault for a single topic of an unknown
-        broker, Busy over the table's bounds. One with an older state than the living one is ignored, as in RocketMQ,
-        and so is one over an older connection.
+        Raises NoPermission for a broker id that is alive elsewhere, and for a living broker of others, ServerFault for
+        a single topic of an unknown broker, Busy over the table's bounds. One with an older state than the living one
+        is ignored, as in RocketMQ, and so is one over an older connection.
         """
         self._check_names(registration)
-        if self._is_late(registration.name, registration.address, registration.connection_id):
+        if self._is_late(registration.name, registration.address, registration.speaker):
             return self._master_for(registration)
+        self._check_speaker(registration.name, registration.address, registration.speaker)
         known = self._brokers.get(registration.name)
         holder = known.brokerAddrs.get(registration.broker_id) if known else None
         if holder is not None and holder != registration.address:
@@ -122,10 +129,10 @@ class RouteTable:
         self._note_life(registration, now_ms)
         return self._master_for(registration)
 
-    def heartbeat(self, name: str, address: str, now_ms: int) -> None:
-        """A broker lives; one that is not registered is not known by this either."""
+    def heartbeat(self, name: str, address: str, speaker: Speaker, now_ms: int) -> None:
+        """A broker lives; one that is not registered is not known by this either, and of others it says nothing."""
         live = self._live.get((name, address))
-        if live is not None:
+        if live is not None and speaker.speaks_for(live.speaker):
             self._live[name, address] = replace(live, seen_ms=now_ms)
 
     def data_version(self, name: str, address: str) -> DataVersion | None:
@@ -133,10 +140,11 @@ class RouteTable:
         live = self._live.get((name, address))
         return live.data_version if live is not None else None
 
-    def unregister(self, name: str, address: str, connection_id: int) -> None:
+    def unregister(self, name: str, address: str, speaker: Speaker) -> None:
         """Forgets one address of a broker, and what hangs on it alone; unless it has been registered over a newer
-        connection since."""
-        if not self._is_late(name, address, connection_id):
+        connection since. Raises NoPermission for a living broker of others."""
+        if not self._is_late(name, address, speaker):
+            self._check_speaker(name, address, speaker)
             self._forget(name, address)
 
     def _forget(self, name: str, address: str) -> None:
@@ -234,10 +242,19 @@ class RouteTable:
                 f"A broker has at most {_MAX_ADDRESSES} addresses of at most {_MAX_NAME_LENGTH} characters."
             )
 
-    def _is_late(self, name: str, address: str, connection_id: int) -> bool:
+    def _is_late(self, name: str, address: str, speaker: Speaker) -> bool:
         """Whether the broker has registered over a newer connection than this one."""
         live = self._live.get((name, address))
-        return live is not None and connection_id < live.connection_id
+        return live is not None and speaker.connection_id < live.connection_id
+
+    def _check_speaker(self, name: str, address: str, speaker: Speaker) -> None:
+        live = self._live.get((name, address))
+        if live is not None and not speaker.speaks_for(live.speaker):
+            how = "as another user" if live.speaker.user else f"from {live.speaker.host}, not {speaker.host}"
+            raise NoPermission(
+                f"Broker {name!r} at {address} is alive, and was registered {how}.",
+                hint="It is registered anew once it has stopped, or has been silent for its timeout.",
+            )
 
     def _refuse(self, registration: Registration, rival: LiveBroker) -> Master:
         if rival.data_version.stateVersion > registration.topics.dataVersion.stateVersion:
@@ -305,7 +322,7 @@ class RouteTable:
             registration.cluster,
             registration.name,
             registration.address,
-            registration.connection_id,
+            registration.speaker,
             registration.ha_address,
             registration.timeout_ms,
             registration.topics.dataVersion,

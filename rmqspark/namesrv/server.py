@@ -49,15 +49,15 @@ class NameServer:
         accounts = _accounts_of(config, files)
         self._table = RouteTable(max_brokers=config.max_brokers, max_topics=config.max_topics)
         kv = KvTable(config.max_kv_configs)
+        guard = None if accounts is None else Guard(config, accounts, Here())
         families = (
             RouteHandlers(self._table, kv, config),
-            BrokerHandlers(self._table, kv, config, clock),
+            BrokerHandlers(self._table, kv, config, clock, *(() if guard is None else (guard.user_of,))),
             TopicHandlers(self._table, config),
             KvHandlers(kv),
             ConfigHandlers(config),
             *(() if accounts is None or files is None else (UserHandlers(accounts), AclHandlers(accounts))),
         )
-        guard = None if accounts is None else Guard(config, accounts, Here())
         self._server = RemotingServer(
             Router((family.routes() for family in families), guard=guard),
             host=config.bind_address,

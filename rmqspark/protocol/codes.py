@@ -197,6 +197,7 @@ class RequestCode(IntEnum):
     RMQ_QUERY_REPORT = 30040
     RMQ_QUERY_LIST = 30041
     RMQ_METRICS = 30050
+    RMQ_ACCOUNTS = 30060
 
 
 TRUNCATED_CODES: Final[Mapping[int, RequestCode]] = MappingProxyType(

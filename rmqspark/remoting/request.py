@@ -56,6 +56,8 @@ class Connection(Protocol):
     """Where it comes from: address and port."""
     ipv4_host: bytes | None
     """The same as a record says it; None where that is no IPv4 address."""
+    encrypted: bool
+    """Whether it speaks TLS."""
     under_way: int
     """Requests whose answer is still to come."""
 

@@ -39,6 +39,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self.id = connection_id
         self.peer = ("", 0)
         self.ipv4_host: bytes | None = None
+        self.encrypted = False
         self.under_way = 0
         self.gathered = False  # has requests that wait for the end of the turn
         self._host = host
@@ -165,8 +166,9 @@ class ServerConnection(asyncio.BufferedProtocol):
             self.close(refusal)
 
     def move_to(self, transport: asyncio.Transport) -> None:
-        """Speaks to the same client by another transport from now on."""
+        """Speaks to the same client by a transport that encrypts from now on."""
         self._transport = transport
+        self.encrypted = True
 
     def get_buffer(self, sizehint: int) -> memoryview:
         try:

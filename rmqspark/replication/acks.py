@@ -10,16 +10,25 @@ from typing import TYPE_CHECKING, Final
 from rmqspark.errors import FrameError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 NOTHING: Final = -1
 
 
 class SlaveProgress:
-    """One slave's connection: what it was sent, what it has confirmed."""
+    """One slave's connection: what it was sent, what it has confirmed.
 
-    def __init__(self, address: str) -> None:
+    `identity` is what several connections of one slave have in common, and `alike` how many slaves may have the same.
+    `is_known` says whether what it was let in for still holds.
+    """
+
+    def __init__(
+        self, address: str, identity: str, *, alike: int = 1, is_known: Callable[[], bool] = lambda: True
+    ) -> None:
         self.address = address
+        self.identity = identity
+        self.alike = alike
+        self.is_known = is_known
         self.next_offset = NOTHING  # of what is sent next; until it has reported once nobody knows
         self.acked_offset = NOTHING  # confirmed here, with this connection
 
@@ -45,10 +54,10 @@ class SlaveProgress:
 
 
 class Slaves:
-    """All slaves that are connected."""
+    """All slaves that are connected. A slave whose connection broke unnoticed has two for a while, and counts once."""
 
     def __init__(self) -> None:
-        self._slaves: dict[SlaveProgress, None] = {}
+        self._slaves: dict[SlaveProgress, None] = {}  # in the order in which they came
 
     def __iter__(self) -> Iterator[SlaveProgress]:
         return iter(self._slaves)
@@ -64,11 +73,18 @@ class Slaves:
 
     def in_step(self, end_offset: int, most_behind_bytes: int) -> int:
         """How many have come so far that `end_offset` may be waited for."""
-        return sum(
-            slave.acked_offset != NOTHING and end_offset - slave.acked_offset < most_behind_bytes for slave in self
-        )
+        return sum(end_offset - slave.acked_offset < most_behind_bytes for slave in self._that_count())
 
     def confirmed_by(self, count: int) -> int:
         """What at least so many of them have; NOTHING where there are not so many."""
-        acked = sorted((slave.acked_offset for slave in self), reverse=True)
+        acked = sorted((slave.acked_offset for slave in self._that_count()), reverse=True)
         return acked[count - 1] if len(acked) >= count else NOTHING
+
+    def _that_count(self) -> Iterator[SlaveProgress]:
+        """Of each slave the newest connection by which it has confirmed anything."""
+        left: dict[str, int] = {}  # by identity; how many are alike the newest connection knows best
+        for slave in reversed(self._slaves):
+            left.setdefault(slave.identity, slave.alike)
+            if slave.acked_offset != NOTHING and left[slave.identity]:
+                left[slave.identity] -= 1
+                yield slave

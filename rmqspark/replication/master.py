@@ -2,7 +2,7 @@
 
 Only what is as safe as the flush mode promises is sent, so that no slave ever has what a power loss may take from the
 master of a SYNC_FLUSH. What a slave confirms goes into `Slaves`; one that confirms what it was never sent is cut off.
-The port has no authentication: who may connect at all is for `may_copy` to say.
+Who is sent anything at all is for `admission.py` to say.
 RocketMQ: DefaultHAService, DefaultHAConnection; spec: storage, section 12.
 """
 
@@ -16,14 +16,18 @@ import structlog
 
 from rmqspark.errors import DamagedFile, FrameError, InvalidArgument, PortInUse, RmqError
 from rmqspark.remoting.address import format_address
-from rmqspark.replication.acks import SlaveProgress, Slaves
+from rmqspark.remoting.stream import Stream
+from rmqspark.replication.acks import Slaves
+from rmqspark.replication.admission import NO_PROOF, PROTOCOL, STRANGER, Refused
 from rmqspark.replication.stream import ReportDecoder, transfer_head
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
     from types import TracebackType
     from typing import Self
 
+    from rmqspark.replication.acks import SlaveProgress
+    from rmqspark.replication.admission import Admission
     from rmqspark.replication.settings import HaSettings
 
 _READ_BYTES: Final = 4096
@@ -55,7 +59,7 @@ class Master:
         *,
         host: str,
         port: int,
-        may_copy: Callable[[str], Awaitable[bool]],
+        admission: Admission,
         on_ack: Callable[[], None],
     ) -> None:
         self._source = source
@@ -63,11 +67,12 @@ class Master:
         self._settings = settings
         self._host = host
         self.port = port
-        self._may_copy = may_copy
+        self.admission = admission
         self._on_ack = on_ack
         self.slaves = Slaves()
         self._wakes: dict[SlaveProgress, asyncio.Event] = {}
-        self._connections: dict[asyncio.Task[None], None] = {}
+        self._is_stopping = False
+        self._connections: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
     async def __aenter__(self) -> Self:
         try:
@@ -80,10 +85,14 @@ class Master:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._is_stopping = True
         self._server.close()
-        for connection in list(self._connections):
+        connections = dict(self._connections)
+        for connection in connections:
             connection.cancel()
-        await asyncio.gather(*self._connections, return_exceptions=True)
+        await asyncio.gather(*connections, return_exceptions=True)
+        for writer in connections.values():  # of those that had not even begun
+            writer.close()
 
     def log_grew(self) -> None:
         """There is more to send."""
@@ -91,47 +100,64 @@ class Master:
             wake.set()
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._is_stopping:  # it was on its way when the port was closed
+            writer.close()
+            return
         task = asyncio.create_task(self._admit(reader, writer))
-        self._connections[task] = None
+        self._connections[task] = writer
         task.add_done_callback(self._connections.pop)
 
     async def _admit(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        host, port = writer.get_extra_info("peername")[:2]
-        slave = SlaveProgress(format_address(host, port))
+        host, port = (writer.get_extra_info("peername") or ("", 0))[:2]  # nobody's, where it is gone already
+        stream, address = Stream(reader, writer), format_address(host, port)
         try:
-            if len(self._connections) > _MOST_CONNECTIONS or not await self._may_copy(host):
-                log.warning("refused to send the log", address=slave.address, hint="Slaves register, then connect.")
-                return
-            await self._serve(slave, reader, writer)
-        except* (OSError, EOFError, TimeoutError) as ended:
-            log.info("a slave's connection ended", slave=slave.address, reason=str(ended.exceptions[0]))
-        except* RmqError as refused:
-            log.warning("hung up on a slave", slave=slave.address, reason=str(refused.exceptions[0]))
+            slave = await self._known(stream, host, port)
+            if slave is not None:
+                await self._serve(slave, stream)
+        except* (OSError, EOFError) as ended:
+            reason = str(ended.exceptions[0]) or "it said nothing for too long"
+            log.info("a slave's connection ended", slave=address, reason=reason)
+        except* RmqError as error:
+            first = error.exceptions[0]
+            self.admission.refused[first.reason if isinstance(first, Refused) else PROTOCOL] += 1
+            log.warning("hung up on a slave", slave=address, reason=str(first))
         finally:
-            writer.close()
+            stream.close()
 
-    async def _serve(self, slave: SlaveProgress, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _known(self, stream: Stream, host: str, port: int) -> SlaveProgress | None:
+        """None for who is sent nothing."""
+        try:
+            if len(self._connections) > _MOST_CONNECTIONS:
+                raise Refused(STRANGER, f"{_MOST_CONNECTIONS} connections are open already.")
+            return await self.admission.admit(stream, host, port)
+        except Refused as refusal:
+            self.admission.refuse(host, refusal)
+            return None
+
+    async def _serve(self, slave: SlaveProgress, stream: Stream) -> None:
         wake = self._wakes[slave] = asyncio.Event()
         self.slaves.add(slave)
-        log.info("a slave connected", slave=slave.address)
+        log.info("a slave connected", slave=slave.address, who=slave.identity)
         try:
             async with asyncio.TaskGroup() as both:
-                both.create_task(self._hear(slave, reader, wake))
-                both.create_task(self._send(slave, writer, wake))
+                both.create_task(self._hear(slave, stream, wake))
+                both.create_task(self._send(slave, stream, wake))
         finally:
             self.slaves.remove(slave)
             del self._wakes[slave]
 
     # --- what it says
 
-    async def _hear(self, slave: SlaveProgress, reader: asyncio.StreamReader, wake: asyncio.Event) -> None:
+    async def _hear(self, slave: SlaveProgress, stream: Stream, wake: asyncio.Event) -> None:
         """Until it hangs up, says what it cannot, or nothing for too long."""
         reports = ReportDecoder()
         while True:
             async with asyncio.timeout(self._settings.housekeeping_s):
-                chunk = await reader.read(_READ_BYTES)
+                chunk = await stream.read(_READ_BYTES)
             if not chunk:
                 raise EOFError("it hung up")
+            if not slave.is_known():
+                raise Refused(NO_PROOF, "The user it came as is gone, or has another password.")
             for offset in reports.feed(chunk):
                 self._note(slave, offset)
             wake.set()
@@ -157,12 +183,12 @@ class Master:
 
     # --- what it is sent
 
-    async def _send(self, slave: SlaveProgress, writer: asyncio.StreamWriter, wake: asyncio.Event) -> None:
-        writer.transport.set_write_buffer_limits(_SENT_A_TURN_BYTES)
+    async def _send(self, slave: SlaveProgress, stream: Stream, wake: asyncio.Event) -> None:
+        stream.bound_unsent(_SENT_A_TURN_BYTES)
         while True:
             wake.clear()
             if slave.has_begun and self._next_size(slave):
-                self._send_some(slave, writer)
+                self._send_some(slave, stream)
                 await asyncio.sleep(0)  # a slave that is quick would else have the loop to itself
             else:
                 with suppress(TimeoutError):
@@ -170,25 +196,25 @@ class Master:
                         await wake.wait()
                     continue
                 if slave.has_begun:
-                    writer.write(transfer_head(slave.next_offset, 0))
-            await writer.drain()
+                    stream.write(transfer_head(slave.next_offset, 0))
+            await stream.drain()
 
-    def _send_some(self, slave: SlaveProgress, writer: asyncio.StreamWriter) -> None:
+    def _send_some(self, slave: SlaveProgress, stream: Stream) -> None:
         """What is there, but not so much that others wait long: a slave takes many records together at less cost."""
         end = slave.next_offset + _SENT_A_TURN_BYTES
         while slave.next_offset < end and (size := self._next_size(slave)):
-            self._send_log(slave, writer, size)
+            self._send_log(slave, stream, size)
 
     def _next_size(self, slave: SlaveProgress) -> int:
         """What is sent at a time lies in one file."""
         in_file = self._segment_bytes - slave.next_offset % self._segment_bytes
         return max(0, min(self._source.safe_offset - slave.next_offset, self._settings.transfer_bytes, in_file))
 
-    def _send_log(self, slave: SlaveProgress, writer: asyncio.StreamWriter, size: int) -> None:
+    def _send_log(self, slave: SlaveProgress, stream: Stream, size: int) -> None:
         offset = slave.next_offset
         try:
             data = self._source.read_range(offset, size)
         except DamagedFile as error:
             raise FrameError(f"The log from {offset} on cannot be read: {error}") from error
-        writer.write(transfer_head(offset, size) + data)
+        stream.write(transfer_head(offset, size) + data)
         slave.sent(size)

@@ -35,13 +35,13 @@ class RegisteredSlaves:
         self._name_servers = tuple(name_servers)
         self._access = access
 
-    async def has(self, host: str) -> bool:
-        """Whether a slave of this broker is registered that is reached at this IP address."""
-        for name_server in self._name_servers:
-            for address in await self._slaves_at(name_server):
-                if host in await _ips(parse_address(address)[0]):
-                    return True
-        return False
+    async def count_at(self, host: str) -> int:
+        """How many slaves of this broker are registered that are reached at this IP address."""
+        return max([await self._count(name_server, host) for name_server in self._name_servers], default=0)
+
+    async def _count(self, name_server: str, host: str) -> int:
+        addresses = await self._slaves_at(name_server)
+        return sum([host in await _ips(parse_address(address)[0]) for address in addresses])
 
     async def _slaves_at(self, name_server: str) -> list[str]:
         try:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from rmqspark.errors import RmqError
-from rmqspark.remoting.address import no_host_name, parse_address
+from rmqspark.replication.introduction import WayToMaster
 from rmqspark.replication.joining import LogsDiverged, TailComparison, TailDiffers, Window, place_to_cut
 from rmqspark.replication.stream import Transfer, TransferDecoder, report
 
@@ -22,11 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from contextlib import AbstractAsyncContextManager
 
+    from rmqspark.remoting.stream import Stream
     from rmqspark.replication.settings import HaSettings
     from rmqspark.store.replica import ReplicaLog
 
 _READ_BYTES: Final = 1 << 20
-_CONNECT_TIMEOUT_S: Final = 3.0
+_PLAIN: Final = WayToMaster()
 _DIVERGED_PAUSE_S: Final = 60.0  # until it is tried once more; an operator has to look at it
 
 log = structlog.get_logger("rmqspark.replication")
@@ -41,6 +42,7 @@ class Slave:
         self,
         replica: ReplicaLog,
         settings: HaSettings,
+        way: WayToMaster = _PLAIN,
         *,
         safe: Callable[[int], Awaitable[None]],
         between_flushes: Callable[[], AbstractAsyncContextManager[object]],
@@ -51,6 +53,7 @@ class Slave:
         self._now_ms = now_ms
         self._replica = replica
         self._settings = settings
+        self._way = way
         self._safe = safe
         self._between_flushes = between_flushes
         self._window = Window()
@@ -110,17 +113,12 @@ class Slave:
         self.trouble = trouble
 
     async def _follow(self) -> None:
-        host, port = parse_address(self._master)
+        stream = await self._way.open(self._master)
         try:
-            async with asyncio.timeout(_CONNECT_TIMEOUT_S):
-                reader, writer = await asyncio.open_connection(host, port, limit=_READ_BYTES)
-        except ValueError as error:  # asyncio encodes the host's name before it asks for it
-            raise no_host_name(host, self._master) from error
-        try:
-            await _Session(self, self._replica, self._window, self._settings, self._safe, reader, writer).run()
+            await _Session(self, self._replica, self._window, self._settings, self._safe, stream).run()
         finally:
             self.is_connected = False
-            writer.close()
+            stream.close()
 
     def heard(self) -> None:
         """Something came from the master."""
@@ -171,16 +169,14 @@ class _Session:
         window: Window,
         settings: HaSettings,
         safe: Callable[[int], Awaitable[None]],
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
+        stream: Stream,
     ) -> None:
         self._slave = slave
         self._replica = replica
         self._window = window
         self._settings = settings
         self._safe = safe
-        self._reader = reader
-        self._writer = writer
+        self._stream = stream
         self._transfers = TransferDecoder()
         self._comparison: TailComparison | None = None
         self._expected = 0  # where the next transfer belongs
@@ -230,13 +226,13 @@ class _Session:
         while loop.time() < give_up_s:
             try:
                 async with asyncio.timeout_at(min(give_up_s, self._reported_s + settings.heartbeat_s)):
-                    return await self._reader.read(_READ_BYTES)
+                    return await self._stream.read(_READ_BYTES)
             except TimeoutError:
                 self._report(self._confirmed(confirmed))
         raise TimeoutError(f"nothing came from the master for {settings.housekeeping_s:g} s")
 
     def _report(self, offset: int) -> None:
-        self._writer.write(report(offset))
+        self._stream.write(report(offset))
         self._reported_s = asyncio.get_running_loop().time()
         self._slave.reported()
 

@@ -12,6 +12,8 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqspark.errors import FrameError
+from rmqspark.remoting.tls.newcomer import TLS_HANDSHAKE
+from rmqspark.replication.hello import GREETING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,6 +84,15 @@ class ReportDecoder:
         whole = len(self._buffer) // REPORT.size * REPORT.size
         reports = [offset for (offset,) in REPORT.iter_unpack(self._buffer[:whole])]
         self._buffer = self._buffer[whole:]
-        if any(offset < 0 for offset in reports):
-            raise FrameError(f"A slave reports {min(reports)}.")
+        for offset in reports:
+            if offset < 0 or offset >> 56 == TLS_HANDSHAKE:
+                raise FrameError(_no_report(offset))
         return reports
+
+
+def _no_report(offset: int) -> str:
+    if offset >> 56 == TLS_HANDSHAKE:
+        return "The slave speaks TLS, and there is none here (tls_server_cert_path, ha_tls_enable)."
+    if REPORT.pack(offset) == GREETING:
+        return "The slave wants to say who it is, and nobody is asked for it here (ha_authentication_enabled)."
+    return f"A slave reports {offset}."

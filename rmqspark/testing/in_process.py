@@ -155,7 +155,7 @@ class LocalCluster:
         address. The brokers register with it by themselves, a moment later."""
         if number in self._name_servers:
             raise InvalidArgument(f"Name server {number} runs already.")
-        config = NamesrvConfig(listen_port=self._name_server_ports[number])
+        config = NamesrvConfig(listen_port=self._name_server_ports[number], **self._broker_config.tls_server_settings)
         server = self._loop.run(lambda: NameServer(config, clock=self._clock))
         self._name_servers[number] = server
         return server.address
@@ -246,7 +246,7 @@ def cluster(
     """A cluster of `brokers` brokers named broker-a, broker-b, …, and `namesrvs` name servers that all of them register
     with: up while the block runs, gone with all it stored.
 
-    `broker_config` is what all of them get beside their name and addresses.
+    `broker_config` is what all of them get beside their name and addresses; name servers have its certificate.
     """
     _log_to_standard_error()
     with tempfile.TemporaryDirectory(prefix="rmqspark-", ignore_cleanup_errors=True) as directory, ExitStack() as stack:

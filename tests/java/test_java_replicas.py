@@ -104,6 +104,31 @@ def test_our_slave_has_the_log_of_a_stock_master(rocketmq: RocketMQ, tmp_path: P
             assert len(before) == 150
 
 
+def test_a_stock_master_is_told_apart_from_one_that_proves_who_it_is(
+    rocketmq: RocketMQ, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where users are on our slave takes nothing from it and confirms nothing to it; told that it is RocketMQ's, it
+    follows."""
+    roles = {"brokerRole": "SYNC_MASTER", "inSyncReplicas": 2, "slaveTimeout": 2_000}
+    with (
+        name_server(tmp_path / "namesrv") as namesrv,
+        rocketmq.broker(tmp_path / "master", namesrv, mappedFileSizeCommitLog=LOG_BYTES, **roles),
+    ):
+        with AdminClient(namesrv) as admin:
+            admin.create_topic("orders", queues=2)
+        monkeypatch.setenv("RMQ_AUTHENTICATION_ENABLED", "true")
+        servers = json.dumps({"accessKey": "servers", "secretKey": "secret"})
+        monkeypatch.setenv("RMQ_INNER_CLIENT_AUTHENTICATION_CREDENTIALS", servers)
+        log = tmp_path / "slave" / "broker.log"
+        with broker(tmp_path / "slave", namesrv, "broker-a", *SMALL, *SLAVE):
+            assert SendStatus.OK not in send(namesrv, 10)
+            wait_for(lambda: "RocketMQ's cannot" in log.read_text(), "the slave says what is wrong")
+            assert SendStatus.OK not in send(namesrv, 3)
+        stock = ("--ha-authentication-enabled", "false")
+        with broker(tmp_path / "slave", namesrv, "broker-a", *SMALL, *SLAVE, *stock):
+            wait_for(lambda: send(namesrv, 1) == [SendStatus.OK], "the stock master waits for our slave")
+
+
 def has_topic(address: str) -> bool:
     connection = BlockingConnection(address)
     try:

@@ -1,6 +1,7 @@
 """GET_BROKER_HA_STATUS (907): which slaves a master has and how far they are, or how a slave stands.
 
-RocketMQ's AdminBrokerProcessor.getBrokerHaStatus. Left out: bytes a second, which are 0.
+RocketMQ's AdminBrokerProcessor.getBrokerHaStatus. Left out: bytes a second, which are 0. A slave with two connections
+counts once.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class HaStatusHandlers:
         return HaRuntimeInfo(
             master=True,
             masterCommitLogMaxOffset=end,
-            inSyncSlaveNums=sum(connection.inSync for connection in connections),
+            inSyncSlaveNums=slaves.in_step(end, self._most_behind_bytes),
             haConnectionInfo=connections,
         )
 

@@ -26,6 +26,7 @@ from rmqspark.broker.metrics.families import (
     MESSAGES_OUT,
     OPEN_HALVES,
     PERMISSION,
+    REFUSED_SLAVES,
     SENT_TO_DLQ,
     START_TIME,
     THROUGHPUT_IN,
@@ -167,3 +168,5 @@ class BrokerMetrics:
         figures.add(CONNECTIONS, (), self.connections())
         figures.add(HELD_PULLS, (), parts.pulls.held)
         figures.add(LEASES, (), len(parts.tables.locks))
+        for reason, count in parts.role.refused_slaves.items():
+            figures.add(REFUSED_SLAVES, (reason,), count)

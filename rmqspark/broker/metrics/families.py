@@ -269,6 +269,13 @@ LEFT_OUT: Final = Family(
     (),
     "Pairs of group and topic of which no lag is told: those least behind, beyond the first 10,000",
 )
+REFUSED_SLAVES: Final = Family(
+    "rmqspark_refused_slaves",
+    "counter",
+    ("reason",),
+    "Connections to the port for slaves that were ended: of a stranger, no_tls, no_proof of who it is, or protocol: it "
+    "said what no slave says",
+)
 
 FAMILIES: Final[tuple[Family, ...]] = tuple(value for value in list(globals().values()) if isinstance(value, Family))
 """All of them, in this order."""

@@ -54,6 +54,13 @@ class AclTable(Body):
     acls: list[AclInfo] = []
 
 
+class AccountTable(Body):
+    """Answers RMQ_ACCOUNTS: both, with the passwords."""
+
+    users: list[UserInfo] = []
+    acls: list[AclInfo] = []
+
+
 _users = msgspec.json.Decoder(list[UserInfo])
 _acls = msgspec.json.Decoder(list[AclInfo])
 

@@ -36,3 +36,17 @@ class ListAclsRequestHeader(Header):
 
     subjectFilter: str | None = None
     resourceFilter: str | None = None
+
+
+class AccountsRequestHeader(Header):
+    """RMQ_ACCOUNTS; first with the slave's random bytes as `nonce`, then with its `proof`, both in hexadecimal."""
+
+    nonce: str | None = None
+    proof: str | None = None
+
+
+class AccountsResponseHeader(Header):
+    """Answers RMQ_ACCOUNTS: first the master's `nonce`, then its `proof` with an AccountTable."""
+
+    nonce: str | None = None
+    proof: str | None = None

@@ -115,6 +115,7 @@ REQUEST_HEADERS: Final[Mapping[RequestCode, type[Header]]] = MappingProxyType(
         RequestCode.RMQ_QUERY_LIST: queries.QueryListRequestHeader,
         RequestCode.RMQ_GROUP_RESETS: consume.ConsumerGroupRequestHeader,
         RequestCode.RMQ_GROUP_LEASES: consume.GroupLeasesRequestHeader,
+        RequestCode.RMQ_ACCOUNTS: access_control.AccountsRequestHeader,
     }
 )
 """The header of each request that has one. The rest carry everything in their body, or nothing at all."""

@@ -6,8 +6,8 @@ RocketMQ reads them from tls.properties and system properties; here they stand a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from dataclasses import dataclass, fields
+from typing import Any, Final, NamedTuple
 
 from rmqspark.errors import InvalidArgument
 from rmqspark.remoting.access import Tls
@@ -57,6 +57,11 @@ class TlsServerSettings:
         "none", "Certificates of clients: none, optional or require. One that is shown is verified."
     )
     tls_server_trust_cert_path: str = setting("", "Authorities of clients' certificates: a PEM file.")
+
+    @property
+    def tls_server_settings(self) -> dict[str, Any]:
+        """Those of this class, for another server to have the same."""
+        return {each.name: getattr(self, each.name) for each in fields(TlsServerSettings)}
 
     @property
     def tls_serving(self) -> TlsServing | None:

@@ -9,6 +9,7 @@ import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+from rmqspark.client.access import access_of_environment
 from rmqspark.client.admin import AdminClient
 from rmqspark.client.producer import Producer
 from rmqspark.errors import InvalidQueue, NotWritable, TopicNotFound, Unreachable
@@ -21,7 +22,7 @@ from .load import ONE_TRY, Load
 from .servers import BROKER, COMMAND, SMALL_FILES, _environment, _flags
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
     from typing import Self
 
@@ -41,20 +42,23 @@ _QUICK = {
 
 
 class ServerProcess:
-    """One server, with the same words each time."""
+    """One server, with the same words and the same environment each time."""
 
-    def __init__(self, directory: Path, name: str, port: int, *words: str) -> None:
+    def __init__(
+        self, directory: Path, name: str, port: int, *words: str, environment: Mapping[str, str] | None = None
+    ) -> None:
         self.store = directory / name
         self.address = f"127.0.0.1:{port}"
         self._errors = directory / f"{name}.errors"
         self._words = words
+        self._environment = {**_environment(), **(environment or {})}
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """It answers when this returns."""
         with self._errors.open("ab") as errors:
             self._process = subprocess.Popen(
-                [*COMMAND, *self._words], stdout=subprocess.PIPE, stderr=errors, env=_environment()
+                [*COMMAND, *self._words], stdout=subprocess.PIPE, stderr=errors, env=self._environment
             )
         assert self._process.stdout is not None
         for line in self._process.stdout:
@@ -85,7 +89,7 @@ class ServerProcess:
 
     def ask(self, code: RequestCode) -> bytes:
         """The body of its answer to a request without fields."""
-        connection = BlockingConnection(self.address)
+        connection = BlockingConnection(self.address, access=access_of_environment())
         try:
             return bytes(connection.call(code, timeout_ms=60_000).raise_for_code().body)
         finally:
@@ -98,13 +102,18 @@ class ServerProcess:
 
 
 class Replicas:
-    """All three; they run while the block does. `settings` are what both brokers are told besides."""
+    """All three; they run while the block does. `settings` are what both brokers are told besides, and `environment`
+    what all three are."""
 
-    def __init__(self, directory: Path, role: str, **settings: object) -> None:
+    def __init__(
+        self, directory: Path, role: str, *, environment: Mapping[str, str] | None = None, **settings: object
+    ) -> None:
         self._ports = ExitStack()
         namesrv_port = self._ports.enter_context(reserved_port())
         self.namesrv = f"127.0.0.1:{namesrv_port}"
-        self._namesrv = ServerProcess(directory, "namesrv", namesrv_port, "namesrv", "--port", str(namesrv_port))
+        self._environment = environment
+        words = ("namesrv", "--port", str(namesrv_port))
+        self._namesrv = ServerProcess(directory, "namesrv", namesrv_port, *words, environment=environment)
         self._settings = {**SMALL_FILES, **_QUICK, "min_free_bytes": 1, **settings}
         self.master = self._broker(directory, "master", role, 0)
         self.slave = self._broker(directory, "slave", "SLAVE", 1)
@@ -113,7 +122,8 @@ class Replicas:
         port = self._ports.enter_context(reserved_port(_VIP_PORT_OFFSET))
         words = ("broker", "--port", str(port), "--store", str(directory / name), "--namesrv", self.namesrv)
         who = ("--name", BROKER, "--id", str(broker_id), "--broker-role", role)
-        return ServerProcess(directory, name, port, *words, *who, *_flags(self._settings))
+        flags = _flags(self._settings)
+        return ServerProcess(directory, name, port, *words, *who, *flags, environment=self._environment)
 
     def __enter__(self) -> Self:
         for server in (self._namesrv, self.master, self.slave):

@@ -350,8 +350,29 @@ def test_who_is_registered_as_a_slave() -> None:
     """The port for slaves asks the name servers who they are."""
     with cluster(broker_config=QUICK) as mq:
         registered = RegisteredSlaves("broker-a", ("127.0.0.1:1", *mq.namesrv.split(";")))
-        assert not asyncio.run(registered.has("127.0.0.1"))
+        assert asyncio.run(registered.count_at("127.0.0.1")) == 0
         mq.start_slave()
-        assert asyncio.run(registered.has("127.0.0.1"))
-        assert not asyncio.run(registered.has("127.0.0.2"))
-        assert not asyncio.run(RegisteredSlaves("broker-b", mq.namesrv.split(";")).has("127.0.0.1"))
+        assert asyncio.run(registered.count_at("127.0.0.1")) == 1
+        assert asyncio.run(registered.count_at("127.0.0.2")) == 0
+        assert asyncio.run(RegisteredSlaves("broker-b", mq.namesrv.split(";")).count_at("127.0.0.1")) == 0
+        mq.start_slave(broker_id=2)
+        assert asyncio.run(registered.count_at("127.0.0.1")) == 2
+
+
+def test_one_slave_with_two_connections_is_one_copy() -> None:
+    """Who wants three copies is not told that there are when one slave has connected twice; two slaves are two."""
+    with reserved_port() as port, cluster(broker_config=replace(SYNC, in_sync_replicas=3, ha_listen_port=port)) as mq:
+        create(mq)
+        mq.start_slave()
+        wait_until(lambda: ha_status(mq.brokers["broker-a"]).inSyncSlaveNums == 1, "the slave is in step")
+        with socket.create_connection(("127.0.0.1", port)) as again:
+            again.sendall(report(0) + report(0))
+            wait_until(lambda: connections_in_step(mq) == 2, "both connections have confirmed")
+            assert ha_status(mq.brokers["broker-a"]).inSyncSlaveNums == 1
+            assert send(mq, 3) == [SendStatus.SLAVE_NOT_AVAILABLE] * 3
+        mq.start_slave(broker_id=2)
+        wait_until(lambda: send(mq, 1) == [SendStatus.OK], "two slaves are waited for")
+
+
+def connections_in_step(mq: LocalCluster) -> int:
+    return sum(each.slaveAckOffset >= 0 for each in ha_status(mq.brokers["broker-a"]).haConnectionInfo)

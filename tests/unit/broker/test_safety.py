@@ -31,7 +31,7 @@ class Bench:
         self.end = self.bench.store.end_offset
         self.flusher = Flusher(self.bench.store, self.bench.config)
         self.slaves = Slaves()
-        self.slave = SlaveProgress("127.0.0.1:1")
+        self.slave = SlaveProgress("127.0.0.1:1", "127.0.0.1")
         self.slave.begin(0)
         self.slave.ack(0)
         self.slave.sent(self.end)

@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 
 from rmqspark.errors import Busy, InvalidArgument, InvalidName, NoPermission, ServerFault
 from rmqspark.namesrv.route_table import Master, Registration, RouteTable
+from rmqspark.namesrv.speaker import Speaker
 from rmqspark.protocol.bodies.route import DataVersion, QueueData, TopicConfig, TopicConfigTable
 
 A_MASTER = "10.0.0.1:10911"
 A_SLAVE = "10.0.0.2:10911"
 B_MASTER = "10.0.0.3:10911"
+HOST = "10.0.0.1"  # all brokers here come from it
 
 
 def topics(*names: str, counter: int = 1, state: int = 0, perm: int = 6, flag: int = 0) -> TopicConfigTable:
@@ -28,10 +30,12 @@ def broker(
     address: str = A_MASTER,
     *,
     table: TopicConfigTable | None = None,
+    connection_id: int = 1,
     **fields: object,
 ) -> Registration:
     chosen = topics("orders", "bills") if table is None else table
-    defaults: dict[str, object] = {"cluster": "c", "connection_id": 1, "acting_master": False, "topics": chosen}
+    here = Speaker(connection_id, HOST)
+    defaults: dict[str, object] = {"cluster": "c", "speaker": here, "acting_master": False, "topics": chosen}
     return Registration(name=name, broker_id=broker_id, address=address, **{**defaults, **fields})  # type: ignore[arg-type]
 
 
@@ -83,7 +87,7 @@ def test_a_broker_is_in_the_cluster_it_named_last() -> None:
     for number in range(100):
         table.register(broker(cluster=f"renamed-{number}"), 0)
     assert table.cluster_info().clusterAddrTable == {"c": ["b"], "renamed-99": ["a"]}
-    table.unregister("a", A_MASTER, connection_id=1)
+    table.unregister("a", A_MASTER, Speaker(1, HOST))
     assert table.system_names() == ["c", "b"]
 
 
@@ -116,6 +120,38 @@ def test_a_living_broker_cannot_be_replaced() -> None:
     assert found.brokerAddrs == {0: A_MASTER}
 
 
+ELSEWHERE = Speaker(9, "6.6.6.6")
+
+
+def test_a_living_broker_is_spoken_for_by_its_host_alone() -> None:
+    """From elsewhere nobody registers it with another port for slaves or other topics, takes it off, or keeps it."""
+    table = table_of(broker(ha_address="10.0.0.1:10912"), broker(broker_id=1, address=A_SLAVE, connection_id=2))
+    for forged in (broker(speaker=ELSEWHERE, ha_address="6.6.6.6:10912"), broker(broker_id=7, speaker=ELSEWHERE)):
+        with pytest.raises(NoPermission, match=r"alive, and was registered from 10\.0\.0\.1, not 6\.6\.6\.6"):
+            table.register(forged, 1)
+    with pytest.raises(NoPermission):
+        table.unregister("a", A_MASTER, ELSEWHERE)
+    slave = broker(broker_id=1, address=A_SLAVE, connection_id=2)
+    assert table.register(slave, 1) == Master(A_MASTER, "10.0.0.1:10912")
+    table.heartbeat("a", A_MASTER, ELSEWHERE, 120_000)
+    assert [live.address for live in table.expire(120_001)] == [A_MASTER]
+    table.register(broker(speaker=ELSEWHERE), 120_002)  # it has moved
+    assert table.register(slave, 120_003).address == A_MASTER
+
+
+def test_where_users_are_on_a_broker_is_spoken_for_by_its_user() -> None:
+    """It comes again from wherever it is started, and no other user takes its place, be it on the same machine."""
+    table = table_of(broker(speaker=Speaker(1, HOST, "servers")))
+    with pytest.raises(NoPermission, match="another user"):
+        table.register(broker(speaker=Speaker(2, HOST, "ann")), 1)
+    with pytest.raises(NoPermission, match="another user"):
+        table.unregister("a", A_MASTER, Speaker(3, HOST))
+    table.register(broker(speaker=Speaker(4, "10.0.0.9", "servers")), 1)
+    assert table.connection_closed(1) == []
+    table.unregister("a", A_MASTER, Speaker(4, "10.0.0.9", "servers"))
+    assert table.any_address() is None
+
+
 def test_nor_under_another_cluster() -> None:
     """Claiming another cluster does not make a living broker's place free."""
     with pytest.raises(NoPermission):
@@ -132,7 +168,7 @@ def test_a_dead_broker_can_be_replaced(how: str) -> None:
         case "expired":
             table.expire(120_001)
         case "unregistered":
-            table.unregister("a", A_MASTER, connection_id=1)
+            table.unregister("a", A_MASTER, Speaker(1, HOST))
     table.register(broker(address="10.0.0.9:10911"), 120_001)
     found = table.broker("a")
     assert found is not None
@@ -265,8 +301,8 @@ def test_expiry() -> None:
     """A broker that falls silent is dropped after its own timeout, not a moment before; a heartbeat keeps it."""
     table = table_of(broker(timeout_ms=1_000), broker("b", address=B_MASTER, connection_id=2, timeout_ms=2_000))
     assert table.expire(1_000) == []
-    table.heartbeat("b", B_MASTER, 1_000)
-    table.heartbeat("nobody", B_MASTER, 1_000)
+    table.heartbeat("b", B_MASTER, Speaker(2, HOST), 1_000)
+    table.heartbeat("nobody", B_MASTER, Speaker(2, HOST), 1_000)
     assert [live.address for live in table.expire(1_001)] == [A_MASTER]
     assert table.expire(3_000) == []
     assert [live.address for live in table.expire(3_001)] == [B_MASTER]
@@ -290,7 +326,7 @@ def test_a_registration_over_an_older_connection_is_late() -> None:
     assert table.register(late, 1) == Master()
     assert (queues_of(table, "new"), table.data_version("a", A_MASTER)) == ({"a": (16, 6)}, DataVersion(2, 0, 0))
     assert table.connection_closed(1) == []
-    table.register(replace(late, connection_id=3), 2)
+    table.register(replace(late, speaker=Speaker(3, HOST)), 2)
     assert sorted(table.topics()) == ["bills", "orders"]
     table.connection_closed(3)
     table.register(late, 3)
@@ -300,9 +336,9 @@ def test_a_registration_over_an_older_connection_is_late() -> None:
 def test_a_goodbye_over_an_older_connection_is_late() -> None:
     """The broker has come again over a new one since, and stays; what it says there itself is heard."""
     table = table_of(broker(connection_id=1), broker(connection_id=2))
-    table.unregister("a", A_MASTER, connection_id=1)
+    table.unregister("a", A_MASTER, Speaker(1, HOST))
     assert (queues_of(table, "orders"), table.any_address()) == ({"a": (16, 6)}, A_MASTER)
-    table.unregister("a", A_MASTER, connection_id=2)
+    table.unregister("a", A_MASTER, Speaker(2, HOST))
     assert table.topics() == []
 
 
@@ -421,7 +457,7 @@ def test_nothing_points_nowhere(history: list[tuple[object, ...]]) -> None:
                 except ServerFault:
                     assert broker_id not in before.get(name, {})
             case ("unregister", str(name), str(address)):
-                table.unregister(name, address, connection_id=9)
+                table.unregister(name, address, Speaker(9, HOST))
             case ("close", int(connection)):
                 table.connection_closed(connection)
             case ("wait", int(duration_ms)):

@@ -7,6 +7,8 @@ import functools
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+from rmqspark.replication.admission import Admission
+from rmqspark.replication.introduction import WayToMaster
 from rmqspark.replication.master import Master
 from rmqspark.replication.settings import HaSettings
 from rmqspark.replication.slave import Slave
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 QUICK = HaSettings(heartbeat_s=0.05, housekeeping_s=5.0, retry_s=0.02, transfer_bytes=100)
 PATIENCE_S = 30
+PLAIN = WayToMaster()
 
 
 def filled(rounds: int = 12, config: object = SMALL, word: str = "m") -> StoreBench:
@@ -50,8 +53,8 @@ def on_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., Non
     return run
 
 
-async def anyone(_: str) -> bool:
-    return True
+async def one_anywhere(_: str) -> int:
+    return 1
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -61,7 +64,9 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 @asynccontextmanager
-async def serving(bench: StoreBench, settings: HaSettings = QUICK, may_copy=anyone) -> AsyncIterator[Master]:  # type: ignore[no-untyped-def]
+async def serving(
+    bench: StoreBench, settings: HaSettings = QUICK, admission: Admission | None = None
+) -> AsyncIterator[Master]:
     acks: list[int] = []
     master = Master(
         bench.store,
@@ -69,7 +74,7 @@ async def serving(bench: StoreBench, settings: HaSettings = QUICK, may_copy=anyo
         settings,
         host="127.0.0.1",
         port=0,
-        may_copy=may_copy,
+        admission=admission or Admission(one_anywhere),
         on_ack=lambda: acks.append(1),
     )
     async with master:
@@ -79,7 +84,11 @@ async def serving(bench: StoreBench, settings: HaSettings = QUICK, may_copy=anyo
 
 @asynccontextmanager
 async def following(
-    bench: StoreBench, port: int, settings: HaSettings = QUICK, refusal_to_cut: str = ""
+    bench: StoreBench,
+    port: int,
+    settings: HaSettings = QUICK,
+    refusal_to_cut: str = "",
+    way: WayToMaster = PLAIN,
 ) -> AsyncIterator[Slave]:
     async def refusal() -> str:
         return refusal_to_cut
@@ -95,6 +104,7 @@ async def following(
     slave = Slave(
         bench.store.replica,
         settings,
+        way,
         safe=flushed,
         between_flushes=at_once,
         refusal_to_cut=refusal,

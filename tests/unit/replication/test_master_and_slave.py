@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from rmqspark.protocol.records.record_batch import RecordBatch
+from rmqspark.replication.admission import Admission
 from rmqspark.replication.stream import (
     REPORT,
     TRANSFER_HEAD,
@@ -248,10 +249,10 @@ async def test_a_master_that_begins_anew_costs_the_slave_nothing() -> None:
 async def test_strangers_are_not_sent_the_log() -> None:
     """Who is not registered as a slave gets nothing but the end of its connection."""
 
-    async def nobody(_: str) -> bool:
-        return False
+    async def none_anywhere(_: str) -> int:
+        return 0
 
-    async with serving(filled(2), may_copy=nobody) as master:
+    async with serving(filled(2), admission=Admission(none_anywhere)) as master:
         reader, writer = await asyncio.open_connection("127.0.0.1", master.port)
         assert await reader.read(100) == b""
         writer.close()

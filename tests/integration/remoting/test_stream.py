@@ -1,0 +1,132 @@
+"""Bytes both ways between servers, on the event loop that servers run on."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+import uvloop
+
+from rmqspark.errors import HandshakeFailed, InvalidArgument, Unreachable
+from rmqspark.remoting.access import Tls
+from rmqspark.remoting.stream import Stream, open_stream
+from rmqspark.remoting.tls.serving import ServerTls
+
+from .tls_talk import serving
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Coroutine
+    from typing import Any
+
+    from tests.certificates import Authority
+
+pytestmark = pytest.mark.integration
+PATIENCE_S = 60
+LOOPS: list[Callable[[], asyncio.AbstractEventLoop]] = [asyncio.new_event_loop, uvloop.new_event_loop]
+
+
+def run(loop: Callable[[], asyncio.AbstractEventLoop], talk: Coroutine[Any, Any, None]) -> None:
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(talk)
+
+
+@asynccontextmanager
+async def pair(tls: ServerTls | None = None, access: Tls | None = None) -> AsyncIterator[tuple[Stream, Stream]]:
+    """The client's end and the server's."""
+    accepted: asyncio.Future[Stream] = asyncio.get_running_loop().create_future()
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        stream = Stream(reader, writer)
+        if tls is not None and await stream.peek() == 0x16:
+            await stream.secure(tls.session())
+        accepted.set_result(stream)
+
+    server = await asyncio.start_server(accept, "127.0.0.1", 0)
+    address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    client = await open_stream(address, access, timeout_s=PATIENCE_S, limit=1 << 20)
+    if tls is not None and access is None:
+        client.write(b"?")
+    ours = await accepted
+    if tls is not None and access is None:
+        assert await ours.read(1) == b"?"
+    yield client, ours
+    client.close()
+    ours.close()
+    server.close()
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("way", ["plain", "permitted", "tls"])
+def test_what_is_written_is_read(authority: Authority, loop: Any, way: str) -> None:
+    """In both directions, more than any buffer holds, and then the end."""
+    data = bytes(range(256)) * 8_000
+
+    async def talk() -> None:
+        tls = None if way == "plain" else ServerTls(serving(authority))
+        async with pair(tls, Tls(authority.path) if way == "tls" else None) as (client, server):
+            for one, other in ((client, server), (server, client)):
+                one.bound_unsent(1 << 16)
+                for at in range(0, len(data), 100_000):
+                    one.write(data[at : at + 100_000])
+                reading = asyncio.create_task(other.read_exactly(len(data)))
+                await one.drain()
+                assert await reading == data
+            client.close()
+            assert await server.read(10) == b""
+            with pytest.raises(EOFError):
+                await server.read_exactly(1)
+
+    run(loop, talk())
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("way", ["plain", "tls"])
+def test_a_connection_that_is_reset_is_an_error_and_no_bug(authority: Authority, loop: Any, way: str) -> None:
+    """Reading, writing and closing say so, as of any connection that broke."""
+
+    async def talk() -> None:
+        tls = ServerTls(serving(authority)) if way == "tls" else None
+        async with pair(tls, Tls(authority.path) if way == "tls" else None) as (client, server):
+            reset(server)
+            with pytest.raises((ConnectionError, EOFError)):
+                await client.read_exactly(1)
+            with pytest.raises(ConnectionError):
+                await write_on(client)
+            client.close()
+
+    run(loop, talk())
+
+
+async def write_on(stream: Stream) -> None:
+    for _ in range(1000):
+        stream.write(b"more")
+        await stream.drain()
+
+
+def reset(stream: Stream) -> None:
+    """As when a process is killed that has not read everything."""
+    transport = stream._writer.transport
+    transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    transport.abort()
+
+
+def test_errors_name_what_is_wrong(authority: Authority, stranger: Authority) -> None:
+    """Nobody there, no host, no TLS, and another's certificate."""
+
+    async def talk() -> None:
+        async with pair(ServerTls(serving(authority))) as (client, _):
+            address = "{}:{}".format(*client._writer.get_extra_info("peername"))
+            with pytest.raises(HandshakeFailed, match="is not trusted"):
+                await open_stream(address, Tls(stranger.path), timeout_s=PATIENCE_S, limit=1 << 16)
+        with pytest.raises(OSError, match="refused|Connect call failed"):
+            await open_stream(address, None, timeout_s=PATIENCE_S, limit=1 << 16)
+        with pytest.raises(Unreachable, match="cannot be the name of a host"):
+            await open_stream("a..b:1", Tls(authority.path), timeout_s=PATIENCE_S, limit=1 << 16)
+        with pytest.raises(InvalidArgument):
+            await open_stream("nowhere", None, timeout_s=PATIENCE_S, limit=1 << 16)
+
+    asyncio.run(talk())
