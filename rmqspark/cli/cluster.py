@@ -22,7 +22,7 @@ app = VerbGroup(help="Name servers and brokers: what they do, and what is wrong.
 
 @app.command("info")
 def info(namesrv: Namesrv = None, as_json: Json = False) -> None:
-    """Shows each broker: address, version, traffic, disk, queues; and its slaves. Example: rmq cluster info --json"""
+    """Shows brokers and slaves: version, traffic, disk, queues. Example: rmq cluster info --json"""
     from rmqspark.client.admin import AdminClient
     from rmqspark.client.cluster_status import problems
 

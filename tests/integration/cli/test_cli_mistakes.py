@@ -22,6 +22,7 @@ pytestmark = pytest.mark.integration
 
 WRONG_COMMAND_LINE = 2
 FAILED = 1
+NO_SUCH_QUERY = 3
 
 WITH_A_CLUSTER = [
     ("sendd hello x", WRONG_COMMAND_LINE, r"No such command 'sendd'. Did you mean 'send'"),
@@ -69,7 +70,7 @@ WITH_A_CLUSTER = [
     ("txn describe nobody", FAILED, r"No broker knows transactional id 'nobody'"),
     ("txn rollback nobody --yes", FAILED, r"No broker knows transactional id 'nobody'"),
     ("spark diagnose nobody", FAILED, r"No broker has heard of a query 'nobody'.*\(4 letters or more\)"),
-    ("audit nobody", FAILED, r"No batch of 'nobody' was committed"),
+    ("audit nobody", NO_SUCH_QUERY, r"No batch of 'nobody' was committed"),
     ("bench --topic nowhere", FAILED, r"'nowhere' does not exist"),
     ("bench --stage odd", WRONG_COMMAND_LINE, r"--stage 'odd' is none of"),
     ("message query nowhere --key x", FAILED, r"'nowhere' does not exist"),
