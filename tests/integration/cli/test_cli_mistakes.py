@@ -97,7 +97,12 @@ WITH_A_CLUSTER = [
     ("namesrv --host 0.0.0.0", WRONG_COMMAND_LINE, r"Refusing to listen on 0.0.0.0.*--insecure"),
     ("up --host 0.0.0.0 --insecure --namesrv-port 0", WRONG_COMMAND_LINE, r"host clients reach it.*--advertise"),
     ("namesrv --tls-server-mode enforcing", WRONG_COMMAND_LINE, r"tls_server_mode is enforcing, .* no certificate"),
-    ("up --tls-server-cert-path missing.pem", WRONG_COMMAND_LINE, r"tls_server_cert_path missing.pem cannot be read"),
+    ("up --tls-server-cert-path missing.pem", WRONG_COMMAND_LINE, r"Error: --tls-server-cert-path missing.pem cannot"),
+    (
+        "broker --tls-enable true --tls-client-trust-cert-path missing.pem",
+        WRONG_COMMAND_LINE,
+        r"Error: --tls-client-trust-cert-path missing.pem cannot be read: No such file",
+    ),
     ("up --flush-disk-type SOON", WRONG_COMMAND_LINE, r"ASYNC_FLUSH or SYNC_FLUSH, not 'SOON'"),
     ("up --config missing.toml", WRONG_COMMAND_LINE, r"--config missing.toml cannot be read: No such file"),
     ("up --config typo.conf", WRONG_COMMAND_LINE, r"--config typo.conf: Unknown setting.*'flush_disk_type'"),

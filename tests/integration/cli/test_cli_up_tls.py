@@ -38,3 +38,16 @@ def test_whether_it_is_registered_is_told(processes: Processes, authority: Autho
     tls = {"RMQ_TLS_ENABLE": "true", "RMQ_TLS_CLIENT_TRUST_CERT_PATH": authority.path}
     listed = processes.run("cluster", "info", "--json", RMQ_NAMESRV=server.namesrv, **tls)
     assert [each["brokerName"] for each in listed.json["brokers"]] == (["broker-a"] if is_trusted else [])
+
+
+def test_a_file_is_called_as_it_was_named(processes: Processes) -> None:
+    """By a flag, a variable, or the setting in a file."""
+    (processes.directory / "queue.toml").write_text('tls_server_cert_path = "missing.pem"\n')
+    for words, environment, name in (
+        (["--tls-server-cert-path", "missing.pem"], {}, "--tls-server-cert-path"),
+        ([], {"RMQ_TLS_SERVER_CERT_PATH": "missing.pem"}, "$RMQ_TLS_SERVER_CERT_PATH"),
+        (["-c", "queue.toml"], {}, "tls_server_cert_path"),
+    ):
+        ended = processes.run("up", "--no-admin", *words, **environment)
+        assert (ended.code, ended.out) == (2, "")
+        assert f"Error: {name} missing.pem cannot be read: No such file or directory.\n" in ended.err
