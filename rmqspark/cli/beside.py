@@ -21,7 +21,8 @@ def check_they_can_talk(broker: BrokerConfig) -> None:
     if serving is None and broker.tls_enable:
         raise InvalidArgument(
             "tls_enable is on, and the name server beside the broker has no TLS: the broker could not register.",
-            hint="Name a certificate with tls_server_cert_path and tls_server_key_path, or leave tls_enable out.",
+            hint="Name a certificate with tls_server_cert_path and tls_server_key_path, or leave tls_enable out "
+            "(RMQ_TLS_ENABLE=true sets it).",
         )
     if serving is not None and serving.enforcing and not broker.tls_enable:
         raise InvalidArgument(
