@@ -71,11 +71,19 @@ def key_page(cluster: ClusterClient, search: KeySearch, limit: int, below: Mappi
     at_once = min(limit + 1, MOST_AT_ONCE)
     walks = {name: _Walk(cluster, name, search, at, at_once) for name, at in places.items()}
     in_order = merge(*walks.values(), key=lambda found: -found.message.store_timestamp_ms)
-    found = list(islice(in_order, limit + 1))
-    for each in found[:limit]:
+    found = list(islice(in_order, limit))
+    for each in found:
         walks[each.message.queue.broker_name].passed(each)
-    older = {name: walk.place for name, walk in walks.items()} if len(found) > limit else {}
-    return KeyPage([each.message for each in found[:limit]], older)
+    older = {name: walk.place for name, walk in walks.items()} if _goes_on(in_order) else {}
+    return KeyPage([each.message for each in found], older)
+
+
+def _goes_on(in_order: Iterator[Found]) -> bool:
+    """What keeps the walk from going on is for who asks for the next page."""
+    try:
+        return next(in_order, None) is not None
+    except NotSupported:
+        return True
 
 
 class _Walk:
