@@ -64,6 +64,16 @@ class InvalidArgument(RmqError, ValueError):
     """An argument, option or setting that cannot be accepted; the message names it and what would be right."""
 
 
+class UnusableFile(InvalidArgument):
+    """A file that was named cannot be used. `name` is what its user called it by: a setting, an option, a flag; `story`
+    goes on from there."""
+
+    def __init__(self, name: str, story: str, *, hint: str = "") -> None:
+        super().__init__(f"{name} {story}", hint=hint)
+        self.name = name
+        self.story = story
+
+
 class InvalidName(InvalidArgument):
     """A topic or group name that breaks the rules of `protocol/names.py`."""
 

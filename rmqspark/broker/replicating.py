@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -28,7 +27,7 @@ from rmqspark.replication.settings import HaSettings
 from rmqspark.replication.slave import Slave
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from rmqspark.auth.accounts import Accounts
     from rmqspark.broker.config import BrokerConfig
@@ -63,7 +62,6 @@ class MasterRole:
             admission=_admission(given, accounts),
             on_ack=self._slave_confirmed,
         )
-        self.refused_slaves: Mapping[str, int] = self.master.admission.refused
         self.waiters = None
         if config.waits_for_slaves:
             self.waiters = ReplicaWaiters(
@@ -103,7 +101,6 @@ class SlaveRole:
     """The slave's."""
 
     waiters = None
-    refused_slaves: Mapping[str, int] = MappingProxyType({})
 
     def __init__(
         self, given: Given, store: MessageStore, flusher: Flusher, tables: BrokerTables, accounts: Accounts | None

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from rmqspark.cli.main import complain
 from rmqspark.cli.options import Json, Namesrv
 from rmqspark.cli.output import fits_terminal, print_json, print_table
 from rmqspark.cli.words import counted
 from rmqspark.display import time_text
+from rmqspark.errors import InvalidArgument, NotFound, RmqError
 from rmqspark.protocol.bodies.txn import OutputRange
 
 if TYPE_CHECKING:
@@ -18,6 +20,11 @@ if TYPE_CHECKING:
 
     from rmqspark.client.proofs import Proof
     from rmqspark.protocol.bodies.txn import AuditedBatch, InputRange
+
+
+_FAULTY: Final = 1
+_NOT_THERE: Final = 3
+_NOT_KNOWN: Final = 4
 
 
 def audit(
@@ -33,23 +40,30 @@ def audit(
 ) -> None:
     """Proves batch by batch that nothing was lost or doubled.
 
-    Shows per batch what was read, committed and written, and counts gaps and duplicates; exit code 1 if any. What was
-    skipped or read again because the group was set to another place, or the topic made anew, is told, and is neither;
-    so is a version that foreachBatch has not written.
+    Shows per batch what was read, committed and written, and counts gaps and duplicates. What was skipped or read
+    again because the group was set to another place, or the topic made anew, is told, and is neither; so is a version
+    that foreachBatch has not written.
+
+    Exit code 0 there are none, 1 there are some, 3 there is no such query, 4 who knows of it does not answer.
 
     Example: rmq audit billing --json
     """
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.client.proofs import proof
 
-    with ClusterClient(namesrv) as client:
-        found = proof(client, query)
+    try:
+        with ClusterClient(namesrv) as client:
+            found = proof(client, query)
+    except InvalidArgument:
+        raise
+    except RmqError as error:
+        complain(error.message, error.hint, exit_code=_NOT_THERE if isinstance(error, NotFound) else _NOT_KNOWN)
     if as_json:
         print_json(_document(found))
     else:
         _show(found)
     if found.findings:
-        raise typer.Exit(1)
+        raise typer.Exit(_FAULTY)
 
 
 def _show(shown: Proof) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
 
 import typer
@@ -18,7 +19,7 @@ from rmqspark.clock import SystemClock
 from rmqspark.errors import GroupNotFound, RmqError, Unreachable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from rmqspark.client.dead_letters import DeadLetterCount
     from rmqspark.client.descriptions import GroupDescription
@@ -27,29 +28,33 @@ _NAMED = 3  # of those that are bad, in the one line there is
 
 
 class _Checks(Group):
-    """Whatever keeps a check from an answer is unknown, exit code 3: a wrong option, too, for 2 would be critical."""
+    """Whatever keeps a check from an answer is unknown, exit code 3: a wrong option, too, for 2 would be critical.
+    `verbs.py` sees to that, for wrong options may stand before the word `check`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if not args:
             _give_up(f"It is not said what to check: {', '.join(self.list_commands(ctx))}. See rmq check --help.")
         return super().parse_args(ctx, args)
 
-    def invoke(self, ctx: Any) -> Any:
-        try:
-            return super().invoke(ctx)
-        except TyperException as error:
-            _give_up(error.format_message())
-        except RmqError as error:
-            _give_up(str(error))
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            _give_up(os_error_story(error))
-        except (typer.Exit, typer.Abort):
-            raise
-        except Exception as error:  # noqa: BLE001 - a bug, whose traceback is told; Python's exit code would be a warning
-            traceback.print_exc()
-            _give_up(f"A bug of rmq: {type(error).__name__}: {error}")
+
+@contextmanager
+def unknown_where_it_fails() -> Iterator[None]:
+    """Around the whole command line of a check, `rmq --context prod check lag`: it ends with 3 and one line."""
+    try:
+        yield
+    except TyperException as error:
+        _give_up(error.format_message())
+    except RmqError as error:
+        _give_up(str(error))
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        _give_up(os_error_story(error))
+    except (typer.Exit, typer.Abort):
+        raise
+    except Exception as error:  # noqa: BLE001 - a bug, whose traceback is told; Python's exit code would be a warning
+        traceback.print_exc()
+        _give_up(f"A bug of rmq: {type(error).__name__}: {error}")
 
 
 app = VerbGroup(

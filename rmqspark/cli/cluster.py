@@ -9,6 +9,7 @@ import typer
 from rmqspark.cli.commands import VerbGroup
 from rmqspark.cli.options import Json, Namesrv
 from rmqspark.cli.output import print_json, print_table, safe
+from rmqspark.cli.slaves import SLAVE_COLUMNS, slave_document, slave_row
 from rmqspark.cli.words import counted, duration, size
 from rmqspark.clock import SystemClock
 from rmqspark.errors import Unreachable
@@ -21,7 +22,7 @@ app = VerbGroup(help="Name servers and brokers: what they do, and what is wrong.
 
 @app.command("info")
 def info(namesrv: Namesrv = None, as_json: Json = False) -> None:
-    """Shows each broker: address, version, traffic, disk, queues. Example: rmq cluster info --json"""
+    """Shows brokers and slaves: version, traffic, disk, queues. Example: rmq cluster info --json"""
     from rmqspark.client.admin import AdminClient
     from rmqspark.client.cluster_status import problems
 
@@ -34,16 +35,33 @@ def info(namesrv: Namesrv = None, as_json: Json = False) -> None:
     for server in status.name_servers:
         print(safe(f"Name server {server.address}: {server.silence or counted(len(server.brokers), 'broker')}"))
     print()
-    columns = ("broker", "cluster", "address", "version", "in/s", "out/s", "in", "out", "disk", "queues", "flush")
+    columns = (
+        "broker",
+        "cluster",
+        "address",
+        "role",
+        "version",
+        "in/s",
+        "out/s",
+        "in",
+        "out",
+        "disk",
+        "queues",
+        "flush",
+    )
     rows = [
         (
-            *(broker.name, broker.cluster, broker.address, broker.version),
+            *(broker.name, broker.cluster, broker.address, broker.role, broker.version),
             *(_rate(broker.stored_per_second), _rate(broker.read_per_second), broker.stored, broker.read),
             *(_disk(broker), broker.queues, broker.flush_mode, _uptime(broker, now_ms), state_of(broker, found)),
         )
         for broker in status.brokers
     ]
     print_table((*columns, "up for", "state"), rows, empty="No broker is registered. Start one with: rmq broker")
+    slaves = [slave_row(slave) for broker in status.brokers for slave in broker.replicas.slaves]
+    if slaves:
+        print()
+        print_table(SLAVE_COLUMNS, slaves, empty="")
 
 
 @app.command("health")
@@ -80,7 +98,9 @@ def worst(found: list[Problem]) -> str:
 def summary_of(status: ClusterStatus) -> str:
     servers = counted(len(status.name_servers), "name server")
     queues = sum(broker.queues for broker in status.brokers)
-    return f"{servers}, {counted(len(status.brokers), 'broker')}, {counted(queues, 'queue')}"
+    slaves = sum(len(broker.replicas.slaves) for broker in status.brokers)
+    brokers = counted(len(status.brokers), "broker") + (f", {counted(slaves, 'slave')}" if slaves else "")
+    return f"{servers}, {brokers}, {counted(queues, 'queue')}"
 
 
 def state_of(broker: BrokerStatus, found: list[Problem]) -> str:
@@ -119,6 +139,10 @@ def _document(status: ClusterStatus, found: list[Problem], now_ms: int) -> dict[
                 "brokerName": each.name,
                 "cluster": each.cluster,
                 "addresses": {str(number): address for number, address in sorted(each.addresses.items())},
+                "role": each.role,
+                "slaves": [slave_document(slave) for slave in each.replicas.slaves],
+                "slavesInSync": each.replicas.in_sync,
+                "slavesWanted": each.slaves_wanted,
                 "version": each.version,
                 "inPerSecond": each.stored_per_second,
                 "outPerSecond": each.read_per_second,

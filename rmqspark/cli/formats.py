@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from rmqspark.errors import DecodeError, InvalidArgument
 from rmqspark.model import Message, ReceivedMessage
@@ -80,6 +80,15 @@ def as_object(message: ReceivedMessage) -> dict[str, Any]:
         "reconsumeTimes": message.reconsume_times,
         "flag": message.flag,
     }
+
+
+READ_COLUMNS: Final = (
+    *("body", "value", "bodyBase64", "topic", "tags", "tag", "keys", "key", "properties", "shardingKey", "queueId"),
+    *("delayLevel", "deliverTime", "flag", "storeTimestamp"),
+)
+"""What is taken from a row that has a body."""
+SOURCE_ONLY: Final = ("brokerName", "queueOffset", "msgId", "offsetMsgId", "bornTimestamp", "reconsumeTimes")
+"""What an export has besides, and only a broker can say; left aside, as Spark's sink does."""
 
 
 def from_object(topic: str, record: dict[str, Any]) -> Message:

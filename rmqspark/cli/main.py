@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from errno import EDQUOT, ENOSPC
+from typing import NoReturn
 
 from rmqspark import __version__
 from rmqspark.cli.streams import READER_GONE, discard_output, open_closed_streams, print_utf8
@@ -25,18 +26,19 @@ def main() -> None:
         app(prog_name="rmq")
     except RmqError as error:
         is_usage = isinstance(error, InvalidArgument | NotThereYet) and not isinstance(error, Conflict)
-        _complain(error.message, error.hint, exit_code=2 if is_usage else 1)
+        complain(error.message, error.hint, exit_code=2 if is_usage else 1)
     except BrokenPipeError:
         discard_output()
         sys.exit(READER_GONE)
     except OSError as error:
         discard_output()
-        _complain(os_error_story(error), _advice(error), exit_code=1)
+        complain(os_error_story(error), _advice(error), exit_code=1)
     except KeyboardInterrupt:
         sys.exit(130)
 
 
-def _complain(message: str, hint: str, *, exit_code: int) -> None:
+def complain(message: str, hint: str, *, exit_code: int) -> NoReturn:
+    """Says what went wrong and how to mend it, and ends the process."""
     print(f"Error: {message}", file=sys.stderr)
     if hint:
         print(f"  {hint}", file=sys.stderr)

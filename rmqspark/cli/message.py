@@ -83,9 +83,7 @@ def query(
     to: Annotated[str | None, typer.Option(help="Stored before then: a time (UTC), or -10m.")] = None,
     count: Annotated[
         int,
-        typer.Option(
-            "--count", "-n", min=1, max=_MOST_FOUND, help="At most so many: with --key the newest of each broker."
-        ),
+        typer.Option("--count", "-n", min=1, max=_MOST_FOUND, help="At most so many: with --key the newest."),
     ] = _FOUND,
     namesrv: Namesrv = None,
     as_json: Json = False,

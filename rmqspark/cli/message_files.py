@@ -11,9 +11,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from rmqspark.cli.formats import as_object, from_object
+from rmqspark.cli.formats import READ_COLUMNS, SOURCE_ONLY, as_object, from_object
 from rmqspark.errors import DecodeError, InvalidArgument, MissingExtra
 from rmqspark.model import Message, ReceivedMessage
+from rmqspark.options import json_object, most_like
 from rmqspark.protocol.records.properties import Property
 
 if TYPE_CHECKING:
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 _MAX_LINE_BYTES = 6 * 1024 * 1024  # a body of 4 MiB as Base64, with room for the rest of its JSON object
 _BODIES = frozenset({"body", "value", "bodyBase64"})
+_KNOWN = frozenset({*READ_COLUMNS, *SOURCE_ONLY})
+_COLUMNS_NAMED = 8
+_ALIKE = 0.65  # as Spark's sink has it
 _ROWS = 4_096  # of a Parquet row group, and held in memory at a time
 _ROW_BYTES = 32 << 20
 
@@ -34,10 +38,11 @@ class Recorded(NamedTuple):
     store_timestamp_ms: int | None
 
 
-def read_file(file: Path, topic: str | None) -> Iterator[Recorded]:
+def read_file(file: Path, topic: str | None, *, ignores_unknown: bool = False) -> Iterator[Recorded]:
     """The messages of F.jsonl, F.csv or F.parquet, for `topic`, else for the one that each row names.
 
-    Raises InvalidArgument for a file that is none of them, DecodeError for one that does not hold what it should.
+    Raises InvalidArgument for a file that is none of them, or has a column that nobody knows beside a body, unless that
+    is to be left out; DecodeError for one that does not hold what it should.
     """
     readers = {".jsonl": _read_jsonl, ".ndjson": _read_jsonl, ".csv": _read_csv, ".parquet": _read_parquet}
     reader = readers.get(file.suffix.lower())
@@ -46,7 +51,29 @@ def read_file(file: Path, topic: str | None) -> Iterator[Recorded]:
     if not file.is_file():
         raise InvalidArgument(f"{file} does not exist.")
     for number, record in enumerate(reader(file), start=1):
-        yield _recorded(record, topic, f"{file}, row {number}")
+        place = f"{file}, row {number}"
+        if not ignores_unknown:
+            _check_columns(record, place)
+        yield _recorded(record, topic, place)
+
+
+def _check_columns(record: dict[str, Any], place: str) -> None:
+    """A row without a body is the body: its columns are whatever they are."""
+    strange = sorted(record.keys() - _KNOWN)
+    if not strange or _BODIES.isdisjoint(record):
+        return
+    nearest = next(filter(None, (most_like(name, READ_COLUMNS, cutoff=_ALIKE) for name in strange)), None)
+    wish = f"Did you mean {nearest!r}? " if nearest else ""
+    raise InvalidArgument(
+        f"{place}: nothing is known of {_columns(strange)}.",
+        hint=f"{wish}Put it into body or properties, drop it, or say --ignore-unknown-columns.",
+    )
+
+
+def _columns(names: list[str]) -> str:
+    rest = f" and {len(names) - _COLUMNS_NAMED} more" if len(names) > _COLUMNS_NAMED else ""
+    noun = "column" if len(names) == 1 else "columns"
+    return f"{noun} {', '.join(repr(name) for name in names[:_COLUMNS_NAMED])}{rest}"
 
 
 def _recorded(record: dict[str, Any], topic: str | None, place: str) -> Recorded:
@@ -118,9 +145,20 @@ def _read_csv(file: Path) -> Iterator[dict[str, Any]]:
             for number, row in enumerate(csv.DictReader(stream), start=1):
                 if None in row:  # where DictReader puts what has no heading
                     raise DecodeError(f"{file}, row {number} has more fields than the heading.")
-                yield row
+                yield _with_parsed_properties(row, f"{file}, row {number}")
     except (csv.Error, UnicodeDecodeError) as error:
         raise DecodeError(f"{file} is no CSV in UTF-8 that can be read: {error}.") from None
+
+
+def _with_parsed_properties(row: dict[str, Any], place: str) -> dict[str, Any]:
+    """A field of CSV has room for a JSON object."""
+    text = row.get("properties")
+    if not text or _BODIES.isdisjoint(row):
+        return row
+    try:
+        return row | {"properties": json_object(text)}
+    except ValueError as error:
+        raise DecodeError(f"{place}: properties {text!r:.60} cannot be read: {error}") from None
 
 
 def _read_parquet(file: Path) -> Iterator[dict[str, Any]]:

@@ -62,6 +62,9 @@ OwnNamesrv = Annotated[  # of what joins a cluster, or loads it
         callback=_own_namesrv,
     ),
 ]
+IgnoreUnknown = Annotated[
+    bool, typer.Option("--ignore-unknown-columns", help="Leave out columns of the file that nothing is known of.")
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document (or one object a line), for scripts.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from rmqspark.cli.message_files import lines, read_file
-from rmqspark.cli.options import Json, Namesrv
+from rmqspark.cli.options import IgnoreUnknown, Json, Namesrv
 from rmqspark.cli.sending import Addressed, send_all
 from rmqspark.clock import SystemClock
 from rmqspark.errors import InvalidArgument
@@ -49,6 +49,7 @@ def send(
         int | None, typer.Option(min=0, max=_LAST_QUEUE_ID, help="Send to this queue id instead of all in turn.")
     ] = None,
     shard: Annotated[str | None, typer.Option(help="Keep the order of all messages that share this word.")] = None,
+    ignore_unknown: IgnoreUnknown = False,
     format_: Annotated[
         str | None, typer.Option("--format", help="How a line of standard input reads: '%k:%v'.")
     ] = None,
@@ -69,7 +70,7 @@ def send(
             queue,
             shard if shard is not None or queue is not None else own_shard,
         )
-        for message, own_shard in _messages(topic, bodies or [], file, format_)
+        for message, own_shard in _messages(topic, bodies or [], file, format_, ignores_unknown=ignore_unknown)
     )
     sent = 0
     try:
@@ -87,7 +88,7 @@ def send(
 
 
 def _messages(
-    topic: str, bodies: list[str], file: Path | None, template: str | None
+    topic: str, bodies: list[str], file: Path | None, template: str | None, *, ignores_unknown: bool
 ) -> Iterator[tuple[Message, str | None]]:
     """Each with the shard that a file names for it."""
     if bodies and file:
@@ -95,7 +96,8 @@ def _messages(
     if template and (bodies or file):
         raise InvalidArgument("--format reads standard input; it goes with neither bodies nor --file.")
     if file:
-        yield from ((recorded.message, recorded.shard) for recorded in read_file(file, topic))
+        for recorded in read_file(file, topic, ignores_unknown=ignores_unknown):
+            yield recorded.message, recorded.shard
     elif bodies:
         for body in bodies:
             yield Message(topic, body.encode("utf-8", "surrogateescape")), None

@@ -138,12 +138,17 @@ def make_name_server(config: NamesrvConfig, limits: Limits) -> NameServer:
 
 
 def make_broker(settings: BrokerSettings, directory: Path) -> Broker:
-    """A broker over the real clock, randomness and files."""
+    """A broker over the real clock, randomness and files. Raises UnusableFile for what it is to call others with: they
+    would never hear of it."""
     from rmqspark.broker.broker import Broker
     from rmqspark.clock import SystemClock
     from rmqspark.entropy import SystemEntropy
     from rmqspark.store.posix_files import PosixFileSystem
 
+    if (tls := settings.broker.tls_client) is not None:
+        from rmqspark.remoting.tls.contexts import client_context
+
+        client_context(tls)
     return Broker(
         settings.broker,
         settings.store,

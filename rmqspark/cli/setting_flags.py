@@ -6,7 +6,8 @@ import functools
 import inspect
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -15,7 +16,7 @@ import typer
 
 from rmqspark.admin.config import AdminConfig
 from rmqspark.broker.config import BrokerConfig
-from rmqspark.errors import InvalidArgument, NotThereYet
+from rmqspark.errors import InvalidArgument, NotThereYet, UnusableFile
 from rmqspark.namesrv.config import NamesrvConfig
 from rmqspark.remoting.limits import Limits
 from rmqspark.settings import SettingInfo, describe, load, parse_file, snake_case, unknown_setting
@@ -107,7 +108,8 @@ def with_settings(
         @functools.wraps(verb)
         def wrapped(**given: Any) -> None:
             settings = {name: given.pop(name) for name in infos}
-            verb(**given, settings=settings)
+            with _files_as_named(infos, settings):
+                verb(**given, settings=settings)
 
         flags = [_flag(info, hidden=hidden) for info in infos.values()]
         wrapped.__signature__ = inspect.Signature([*own, *flags])  # type: ignore[attr-defined]
@@ -115,6 +117,20 @@ def with_settings(
         return wrapped
 
     return decorate
+
+
+@contextmanager
+def _files_as_named(infos: Mapping[str, SettingInfo], flags: Mapping[str, Any]) -> Iterator[None]:
+    """Servers do not know where a setting came from; here a file that cannot be used is named as its user did."""
+    try:
+        yield
+    except UnusableFile as error:
+        variable = f"RMQ_{error.name.upper()}"
+        if flags.get(error.name) is not None:
+            raise UnusableFile(infos[error.name].flag, error.story, hint=error.hint) from None
+        if os.environ.get(variable):
+            raise UnusableFile(f"${variable}", error.story, hint=error.hint) from None
+        raise
 
 
 def _flag(info: SettingInfo, *, hidden: bool) -> inspect.Parameter:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rmqspark.cli.message_files import Recorded, read_file, writing
-from rmqspark.cli.options import Json, Namesrv, Yes, confirm, said_path
+from rmqspark.cli.options import IgnoreUnknown, Json, Namesrv, Yes, confirm, said_path
 from rmqspark.cli.output import print_json
 from rmqspark.cli.progress import counting
 from rmqspark.cli.sending import Addressed, send_all
@@ -81,6 +81,7 @@ def import_(
     from_: After = None,
     to: Before = None,
     keep_queues: KeepQueues = False,
+    ignore_unknown: IgnoreUnknown = False,
     namesrv: Namesrv = None,
     as_json: Json = False,
 ) -> None:
@@ -90,7 +91,7 @@ def import_(
 
     Body, tags, keys, properties, flag and sharding key are as they were; ids, offsets and times are new.
     """
-    records = between(read_file(file, topic), from_, to, str(file))
+    records = between(read_file(file, topic, ignores_unknown=ignore_unknown), from_, to, str(file))
     _send(records, file, keep_queues=keep_queues, namesrv=namesrv, as_json=as_json)
 
 
@@ -101,6 +102,7 @@ def replay(
     from_: After = None,
     to: Before = None,
     keep_queues: KeepQueues = False,
+    ignore_unknown: IgnoreUnknown = False,
     namesrv: Namesrv = None,
     as_json: Json = False,
 ) -> None:
@@ -111,7 +113,7 @@ def replay(
     """
     if not 0 < speed < float("inf"):
         raise InvalidArgument(f"--speed is above 0, not {speed}.", hint="As fast as possible is: rmq topic import.")
-    records = between(read_file(file, topic), from_, to, str(file))
+    records = between(read_file(file, topic, ignores_unknown=ignore_unknown), from_, to, str(file))
     paced = at_pace(records, speed, SystemClock(), str(file))
     _send(paced, file, keep_queues=keep_queues, namesrv=namesrv, as_json=as_json)
 

@@ -20,6 +20,7 @@ from rmqspark.admin.config import AdminConfig
 from rmqspark.broker.config import BrokerConfig
 from rmqspark.cli.admin_order import AdminOrder
 from rmqspark.cli.admin_wanted import wanted
+from rmqspark.cli.beside import check_they_can_talk, tell_of_unknown
 from rmqspark.cli.endpoints import ENDPOINTS, announced, claimed, write_endpoints
 from rmqspark.cli.greeting import Running, broker_name, greet, say_what_to_try
 from rmqspark.cli.open_files import current_limit, limits_within
@@ -104,6 +105,7 @@ def up(
     }
     sources = Sources({"min_free_bytes": _FREE_BYTES, **read_config(config)}, flags)
     chosen = BrokerSettings.of(sources)
+    check_they_can_talk(chosen.broker)
     names = _namesrv_beside(chosen.broker, sources.file, namesrv_port, store)
     beside = wanted(sources, store) if admin else None
     if sources.store_root() is not None:
@@ -193,6 +195,7 @@ async def _open(
     address = _address(namesrv, running())
     sample = Sample(address, store / "demo") if demo else None
     greet(address, running(), store)
+    tell_of_unknown(namesrv, [broker.name for broker in running()])
     await admin.ready()
     with announced(store / ENDPOINTS, _endpoints(namesrv, running(), admin)):
         say_what_to_try(address, admin.url, sample.lines if sample else ())

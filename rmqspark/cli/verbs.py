@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib import import_module
 from typing import Any
 
@@ -47,6 +47,10 @@ HOMES = {
 }
 
 
+CHECK = "check"
+_WITH_VALUE = ("--context", "--credentials")  # options before the verb
+
+
 class LoadedVerbs(Mapping[str, Any]):
     """Verb by name. Looking one up imports its module; the names alone import nothing."""
 
@@ -74,13 +78,33 @@ class Verbs(Group):
     def list_commands(self, ctx: Any) -> list[str]:
         return list(self.commands)
 
-    def make_context(self, *words: Any, **attributes: Any) -> Any:
-        with _read_or_not():  # the help is printed here
-            return super().make_context(*words, **attributes)
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **attributes: Any) -> Any:
+        is_check = verb_of(args) == CHECK
+        with _failing(is_check), _read_or_not():  # the help is printed here
+            ctx = super().make_context(info_name, args, parent, **attributes)
+        ctx.meta[CHECK] = is_check
+        return ctx
 
     def invoke(self, ctx: Any) -> Any:
-        with _read_or_not():
+        with _failing(ctx.meta[CHECK]), _read_or_not():
             return super().invoke(ctx)
+
+
+def verb_of(words: Sequence[str]) -> str | None:
+    """Which verb a command line is about, also one with an option before it that nobody knows."""
+    before = ("", *words)
+    return next(
+        (word for last, word in zip(before, words, strict=False) if word in HOMES and last not in _WITH_VALUE), None
+    )
+
+
+def _failing(is_check: bool) -> AbstractContextManager[None]:
+    """What becomes of errors: those of checks are for monitoring, the others for `main`."""
+    if not is_check:
+        return nullcontext()
+    from rmqspark.cli.check import unknown_where_it_fails
+
+    return unknown_where_it_fails()
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from types import MappingProxyType, UnionType
 from typing import TYPE_CHECKING, Any, Final
 
 from rmqspark.errors import InvalidArgument
-from rmqspark.remoting.access import Access, Credentials, Tls
+from rmqspark.remoting.access import Access, Credentials, Tls, TlsNames
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,6 +30,7 @@ _TLS_TEXTS: Final = MappingProxyType(
 _TLS_SWITCHES: Final = MappingProxyType(
     {"RMQ_TLS_CLIENT_AUTH_SERVER": "auth_server", "RMQ_TLS_CLIENT_CHECK_HOST": "check_host"}
 )
+VARIABLES: Final = TlsNames(*(f"$RMQ_TLS_CLIENT_{name.upper()}" for name in TlsNames._fields))
 
 
 def resolve_access(explicit: Access | None = None, environ: Mapping[str, str] = os.environ) -> Access:
@@ -79,7 +80,7 @@ def tls_of_environment(environ: Mapping[str, str] = os.environ) -> Tls | None:
         return None
     said: dict[str, Any] = {_TLS_TEXTS[name]: environ[name] for name in given if name in _TLS_TEXTS}
     said |= {_TLS_SWITCHES[name]: _is_on(name, environ) for name in given if name in _TLS_SWITCHES}
-    return Tls(**said)
+    return Tls(**said, names=VARIABLES)
 
 
 def check_credentials(credentials: Credentials) -> None:

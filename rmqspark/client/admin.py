@@ -179,7 +179,7 @@ class AdminClient:
     def query(
         self, topic: str, key: str, *, begin_ms: int = 0, end_ms: int = LATEST_MS, max_count: int = 64
     ) -> list[ReceivedMessage]:
-        """The messages with this key stored between these times, oldest first; the newest `max_count` per broker."""
+        """The messages with this key stored between these times, oldest first; the newest `max_count`."""
         return admin_messages.messages_by_key(
             self._cluster, topic, key, begin_ms=begin_ms, end_ms=end_ms, max_count=max_count
         )

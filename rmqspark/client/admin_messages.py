@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqspark.client.broker_admin import LATEST_MS, BrokerAdmin
+from rmqspark.client.key_walk import KeySearch, key_page
 from rmqspark.client.received import received_all
 from rmqspark.client.user_topics import user_topics
 from rmqspark.errors import InvalidArgument, MessageNotFound, NotFound
@@ -13,11 +14,12 @@ from rmqspark.protocol.records.properties import Property
 from rmqspark.remoting.address import format_address
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.model import ReceivedMessage
 
-_INDEX_STEP_MS = 1_000  # an index tells store times in whole seconds, rounded down
-MOST_ASKED_FOR = (1 << 31) - 1  # what the request has room for; brokers answer with fewer
+MOST_ASKED_FOR = (1 << 31) - 1
 UNIQUE_MATCHES = 32  # RocketMQ's brokers look at that many entries for a unique id
 
 
@@ -49,17 +51,15 @@ def not_found(msg_id: str, topic: str | None) -> MessageNotFound:
 def messages_by_key(
     cluster: ClusterClient, topic: str, key: str, *, begin_ms: int, end_ms: int, max_count: int
 ) -> list[ReceivedMessage]:
-    """The newest `max_count` messages of each broker with this key, stored in [begin_ms, end_ms], oldest first."""
+    """The newest `max_count` messages with this key, stored in [begin_ms, end_ms], oldest first."""
     if not 0 < max_count <= MOST_ASKED_FOR:
         raise InvalidArgument(f"max_count is 1 to {MOST_ASKED_FOR}, not {max_count}.")
-    begin_of_second_ms = max(0, begin_ms - _INDEX_STEP_MS)
-    found = _query(cluster, topic, key, unique=False, max_count=max_count, begin_ms=begin_of_second_ms, end_ms=end_ms)
-    matching = (
-        message
-        for message in found
-        if message.topic == topic and key in message.keys and begin_ms <= message.store_timestamp_ms <= end_ms
-    )
-    return sorted(matching, key=lambda message: (message.store_timestamp_ms, message.queue, message.queue_offset))
+    return in_order(key_page(cluster, KeySearch(topic, key, begin_ms, end_ms), max_count).messages)
+
+
+def in_order(messages: Iterable[ReceivedMessage]) -> list[ReceivedMessage]:
+    """By store time, the oldest first."""
+    return sorted(messages, key=lambda message: (message.store_timestamp_ms, message.queue, message.queue_offset))
 
 
 def _query(

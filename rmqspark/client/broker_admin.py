@@ -166,10 +166,19 @@ class BrokerAdmin:
         return f"Its log goes from {begin} to {end}{expired}."
 
     def submit_query(
-        self, topic: str, key: str, *, unique: bool, max_count: int, begin_ms: int = 0, end_ms: int = LATEST_MS
+        self,
+        topic: str,
+        key: str,
+        *,
+        unique: bool,
+        max_count: int,
+        begin_ms: int = 0,
+        end_ms: int = LATEST_MS,
+        below: int | None = None,
     ) -> Future[Response]:
-        """Records whose key, or unique id, has this hash; what else has it is for the caller to sort out."""
-        header = QueryMessageRequestHeader(topic, key, max_count, begin_ms, end_ms)
+        """Records whose key, or unique id, has this hash; what else has it is for the caller to sort out. `below` is a
+        place in the log, which RocketMQ's brokers pass over."""
+        header = QueryMessageRequestHeader(topic, key, max_count, begin_ms, end_ms, below)
         extra = {UNIQUE_KEY_FIELD: "true" if unique else "false"}
         return self.broker.submit(RequestCode.QUERY_MESSAGE, header, timeout_ms=QUERY_TIMEOUT_MS, extra=extra)
 

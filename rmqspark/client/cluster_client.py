@@ -201,6 +201,11 @@ class ClusterClient:
             client = BrokerClient(broker_name, lambda: self._connect(broker_name), self.timeout_ms, self.clock)
             return self._brokers.setdefault(broker_name, client)
 
+    def broker_at(self, broker_name: str, address: str) -> BrokerClient:
+        """One of the brokers of that name, master or slave, where it is registered."""
+        self._check_open()
+        return BrokerClient(broker_name, lambda: self._to(broker_name, address), self.timeout_ms, self.clock)
+
     def broker_address(self, broker_name: str) -> str:
         """Where the broker is: its master, else the slave with the lowest id.
 
@@ -236,7 +241,9 @@ class ClusterClient:
             raise AlreadyClosed("This client was closed.", hint="Make a new one.")
 
     def _connect(self, broker_name: str) -> BlockingConnection | Future[BlockingConnection]:
-        address = self.broker_address(broker_name)
+        return self._to(broker_name, self.broker_address(broker_name))
+
+    def _to(self, broker_name: str, address: str) -> BlockingConnection | Future[BlockingConnection]:
         connection = self._connections.soon(address)
         if not isinstance(connection, Future):
             return connection
@@ -245,8 +252,9 @@ class ClusterClient:
     def _not_there(self, broker_name: str, address: str, error: BaseException) -> BaseException:
         if not isinstance(error, Unreachable):
             return error
-        with self._lock:
-            self._suspects.add(broker_name)
+        if address == self._addresses.get(broker_name):
+            with self._lock:
+                self._suspects.add(broker_name)
         return Unreachable(
             f"Broker {broker_name!r} at {address} does not answer: {error.message}",
             address=address,

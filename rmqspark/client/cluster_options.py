@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rmqspark.client.access import check_credentials, credentials_of_environment, tls_of_environment
 from rmqspark.errors import InvalidArgument
 from rmqspark.options import Option, boolean, text
-from rmqspark.remoting.access import Access, Credentials, Tls
+from rmqspark.remoting.access import Access, Credentials, Tls, TlsNames
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,6 +24,8 @@ _TLS: Final = MappingProxyType(
         "tlsCheckHost": "check_host",
     }
 )
+
+OPTIONS: Final = TlsNames(**{field: name for name, field in _TLS.items() if field in TlsNames._fields})
 
 NAMESRV: Final = Option(
     "namesrv",
@@ -86,4 +88,4 @@ def _tls(values: Mapping[str, Any]) -> Tls | None:
         if given:
             raise InvalidArgument(f"Option {given[0]!r} has no meaning without tlsEnable=true.")
         return None if "tlsEnable" in values else tls_of_environment()
-    return Tls(**{_TLS[name]: values[name] for name in given})
+    return Tls(**{_TLS[name]: values[name] for name in given}, names=OPTIONS)

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from rmqspark.client.broker_admin import ADMIN_TIMEOUT_MS, config_of, runtime_of
 from rmqspark.client.futures import then
+from rmqspark.client.replicas import ReplicaQuestions, Replicas
 from rmqspark.client.routes import MASTER_ID
 from rmqspark.client.user_topics import user_topics
 from rmqspark.errors import RmqError
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.replicas import SlaveStatus
 
 WARNING: Final = "warning"
 CRITICAL: Final = "critical"
@@ -47,7 +49,8 @@ class NameServerStatus:
 @dataclass(frozen=True, slots=True)
 class BrokerStatus:
     """A registered broker. `runtime` and `settings` are under RocketMQ's names, and empty where it does not answer:
-    then `silence` says why. `topics` and `queues` are the users', as the name servers route to them."""
+    then `silence` says why. `topics` and `queues` are the users', as the name servers route to them. `replicas` are its
+    slaves, whether it answers or not."""
 
     name: str
     cluster: str
@@ -57,6 +60,17 @@ class BrokerStatus:
     runtime: dict[str, str] = field(default_factory=dict)
     settings: dict[str, str] = field(default_factory=dict)
     silence: str = ""
+    replicas: Replicas = field(default_factory=Replicas)
+
+    @property
+    def role(self) -> str | None:
+        """ASYNC_MASTER or SYNC_MASTER; SLAVE where there is no master, and a slave answered."""
+        return self.settings.get("brokerRole")
+
+    @property
+    def slaves_wanted(self) -> int:
+        """How many slaves a sender waits for."""
+        return max(0, (_whole(self.settings.get("inSyncReplicas")) or 1) - 1) if self.role == "SYNC_MASTER" else 0
 
     @property
     def address(self) -> str:
@@ -131,6 +145,7 @@ def look(cluster: ClusterClient) -> ClusterStatus:
         name: (
             _ask(cluster, name, RequestCode.GET_BROKER_RUNTIME_INFO),
             _ask(cluster, name, RequestCode.GET_BROKER_CONFIG),
+            ReplicaQuestions(cluster, name, table[name].brokerAddrs),
         )
         for name in sorted(table)
     }
@@ -142,10 +157,11 @@ def look(cluster: ClusterClient) -> ClusterStatus:
     ]
     topics, queues, lost = _routes(cluster)
     brokers = []
-    for name, (runtime, config) in asked.items():
+    for name, (runtime, config, replicas) in asked.items():
         data = table[name]
         known = BrokerStatus(name, data.cluster, dict(data.brokerAddrs), topics[name], queues[name])
-        brokers.append(_answered(known, runtime, config))
+        there = _answered(known, runtime, config)
+        brokers.append(replace(there, replicas=replicas.answered(there.settings)))
     return ClusterStatus(name_servers, brokers, lost)
 
 
@@ -156,7 +172,15 @@ def problems(status: ClusterStatus) -> list[Problem]:
         found.append(Problem(CRITICAL, "brokers", "none is registered"))
     for broker in status.brokers:
         found += (Problem(severity, broker.name, story) for severity, story in _about_broker(broker))
+        found += (
+            Problem(WARNING, slave_name(slave), slave.problem) for slave in broker.replicas.slaves if slave.problem
+        )
     return sorted(found, key=lambda problem: problem.severity != CRITICAL)
+
+
+def slave_name(slave: SlaveStatus) -> str:
+    """The subject of problems with it."""
+    return f"slave {slave.broker_id} of {slave.broker_name}"
 
 
 def _ask(cluster: ClusterClient, broker_name: str, code: RequestCode) -> Future[dict[str, str]] | RmqError:
@@ -174,10 +198,8 @@ def _answered(
     try:
         facts, settings = (_result(each) for each in (runtime, config))
     except RmqError as error:
-        return BrokerStatus(
-            known.name, known.cluster, known.addresses, known.topics, known.queues, silence=error.message
-        )
-    return BrokerStatus(known.name, known.cluster, known.addresses, known.topics, known.queues, facts, settings)
+        return replace(known, silence=error.message)
+    return replace(known, runtime=facts, settings=settings)
 
 
 def _result(answer: Future[dict[str, str]] | RmqError) -> dict[str, str]:
@@ -238,6 +260,17 @@ def _about_broker(broker: BrokerStatus) -> Iterator[tuple[str, str]]:
         yield WARNING, f"its queues are {behind >> 20:,} MiB behind its log"
     if (waiting := _whole(broker.runtime.get("sendThreadPoolQueueHeadWaitTimeMills")) or 0) > _WAIT_MS:
         yield WARNING, f"a send has been waiting for {waiting:,} ms"
+    yield from _about_replicas(broker)
+
+
+def _about_replicas(broker: BrokerStatus) -> Iterator[tuple[str, str]]:
+    there, wanted = broker.replicas.in_sync, broker.slaves_wanted
+    if there is not None and there < wanted:
+        yield WARNING, f"a send waits for {wanted} slave{'s' * (wanted > 1)} in sync, and there {_is(there)}"
+
+
+def _is(count: int) -> str:
+    return {0: "is none", 1: "is one"}.get(count, f"are {count}")
 
 
 def _about_disk(broker: BrokerStatus) -> Iterator[tuple[str, str]]:

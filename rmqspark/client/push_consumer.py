@@ -37,7 +37,7 @@ from rmqspark.protocol.headers.consume import (
 )
 from rmqspark.protocol.headers.fields import from_fields
 from rmqspark.protocol.names import check_group, retry_topic
-from rmqspark.rebalance.strategies import NAMES, Strategy
+from rmqspark.rebalance.strategies import NAMES, Strategy, read_strategy
 from rmqspark.remoting.reply import Reply
 
 if TYPE_CHECKING:
@@ -320,7 +320,15 @@ def _checked_times(times: int, *, ordered: bool) -> int:
 
 
 def _checked_strategy(strategy: str | Strategy) -> Strategy:
-    chosen = Strategy(strategy) if isinstance(strategy, str) else strategy
+    try:
+        chosen = read_strategy(strategy) if isinstance(strategy, str) else strategy
+    except ValueError as error:
+        raise InvalidArgument(f"allocate_strategy cannot be {strategy!r}: {error}") from None
     if chosen.name not in NAMES:
         raise InvalidArgument(f"allocate_strategy is {chosen.name!r}, but must be one of: {', '.join(NAMES)}.")
+    if chosen.name == "machine-room-nearby" and chosen.rooms:
+        raise InvalidArgument(
+            f"allocate_strategy cannot be {strategy!r}: the room of a push consumer is what its client id begins with.",
+            hint="It begins with this machine's address, so the consumer is in none: machine-room-nearby.",
+        )
     return chosen

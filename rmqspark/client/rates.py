@@ -6,6 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
+from rmqspark.client.replicas import SlaveStatus
 from rmqspark.client.snapshots import is_users
 
 if TYPE_CHECKING:
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class BrokerRates:
     """`in_per_second` and `out_per_second` are messages; None where they are unknown, as of a broker that does not
-    answer: then `silence` says why, and the other figures are `age_ms` old (None where it never answered)."""
+    answer: then `silence` says why, and the other figures are `age_ms` old (None where it never answered). So old are
+    `slaves`, too."""
 
     name: str
     cluster: str
@@ -31,6 +33,7 @@ class BrokerRates:
     disk_free_bytes: int | None
     silence: str
     age_ms: int | None
+    slaves: tuple[SlaveStatus, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +129,7 @@ def _broker(old: BrokerSnapshot | None, now: BrokerSnapshot, at_ms: int) -> Brok
         disk_free_bytes=status.disk_free_bytes,
         silence=now.silence,
         age_ms=age_ms,
+        slaves=status.replicas.slaves,
     )
 
 

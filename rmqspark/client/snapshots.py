@@ -1,6 +1,6 @@
 """A cluster at one moment: what its brokers hold, what groups have committed, what queries and transactions are under
-way. Two of them give rates (`rates`). Asked anew every few seconds, so it takes few requests: three of each broker, and
-one for each topic on it, all under way together.
+way. Two of them give rates (`rates`). Asked anew every few seconds, so it takes few requests: three of each broker, one
+for each topic on it, and where it has slaves two more and one of each slave, all under way together.
 
 A broker that does not answer keeps what it said last, with when that was.
 """
@@ -11,11 +11,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from rmqspark.client.broker_admin import ADMIN_TIMEOUT_MS, runtime_of
+from rmqspark.client.broker_admin import ADMIN_TIMEOUT_MS, config_of, runtime_of
 from rmqspark.client.cluster_status import BrokerStatus
 from rmqspark.client.futures import then
 from rmqspark.client.queries import seen_queries
 from rmqspark.client.query_view import QueryView, view_of
+from rmqspark.client.replicas import ReplicaQuestions, Replicas
+from rmqspark.client.routes import MASTER_ID
 from rmqspark.client.txn import transactions
 from rmqspark.client.user_topics import users_among
 from rmqspark.errors import NotFound, RmqError
@@ -161,6 +163,8 @@ class _Look:
         self._topics: Future[TopicConfigTable] | None = None
         self._offsets: Future[ConsumerOffsetTable] | None = None
         self._stats: list[Future[TopicStatsTable]] = []
+        self._settings: Future[dict[str, str]] | None = None
+        self._replicas: ReplicaQuestions | None = None
         self._left_out = 0
 
     def attempt(self, ask: Callable[[_Look], None]) -> None:
@@ -177,6 +181,10 @@ class _Look:
         )
         self._topics = self._ask(RequestCode.GET_ALL_TOPIC_CONFIG, TopicConfigTable.decode)
         self._offsets = self._ask(RequestCode.GET_ALL_CONSUMER_OFFSET, ConsumerOffsetTable.decode)
+        addresses = self._info.brokerAddrTable[self.name].brokerAddrs
+        if addresses.keys() - {MASTER_ID}:
+            self._replicas = ReplicaQuestions(self._cluster, self.name, addresses)
+            self._settings = then(self._submit(RequestCode.GET_BROKER_CONFIG), lambda r: config_of(r.raise_for_code()))
 
     def ask_about_topics(self) -> None:
         assert self._topics is not None
@@ -216,7 +224,10 @@ class _Look:
 
     def _status(self, runtime: dict[str, str]) -> BrokerStatus:
         data = self._info.brokerAddrTable[self.name]
-        return BrokerStatus(self.name, data.cluster, dict(data.brokerAddrs), 0, 0, runtime, silence=self._silence)
+        settings = self._settings.result() if self._settings is not None and runtime else {}
+        replicas = Replicas() if self._replicas is None else self._replicas.answered(settings)
+        known = BrokerStatus(self.name, data.cluster, dict(data.brokerAddrs), 0, 0, runtime, settings)
+        return replace(known, silence=self._silence, replicas=replicas)
 
     def _ask(self, code: RequestCode, decode: Callable[[Any], T], header: msgspec.Struct | None = None) -> Future[T]:
         return then(self._submit(code, header), lambda response: decode(response.raise_for_code().body))

@@ -91,6 +91,10 @@ class NameServer:
         """host:port, as clients are given it."""
         return self._server.address
 
+    def knows(self, broker_name: str) -> bool:
+        """Whether a broker of that name is registered now."""
+        return self._table.broker(broker_name) is not None
+
     def expire(self) -> None:
         """Drops brokers that have been silent for too long, and their connections. Runs by itself every few seconds."""
         for broker in self._table.expire(self._clock.monotonic_ms()):

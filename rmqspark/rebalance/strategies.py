@@ -25,8 +25,9 @@ Queues = list[MessageQueue]
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """One of NAMES. `rooms`: of machine-room, those whose brokers are read; of machine-room-nearby, that of this
-    member (a single one)."""
+    """One of NAMES. `rooms`: of machine-room, those whose brokers are read, all brokers where none is named (RocketMQ's
+    strategy without `consumeridcs` ends with a NullPointerException, and its members read nothing); of
+    machine-room-nearby, that of this member (a single one, or none: then it has what nobody lives beside)."""
 
     name: str = "averagely"
     rooms: tuple[str, ...] = ()
@@ -47,6 +48,21 @@ class Strategy:
         return self.name == "machine-room" and not any(_is_in(queue, self.rooms) for queue in queues)
 
 
+def read_strategy(value: str) -> Strategy:
+    """Reads one of RocketMQ's strategies by name, in any case, those of machine rooms perhaps with rooms as brokers
+    spell them: `machine-room:EAST,WEST`. Raises ValueError saying what is accepted."""
+    typed, colon, listed = value.partition(":")
+    name = typed.lower()
+    rooms = tuple(filter(None, (room.strip() for room in listed.split(","))))
+    if name not in NAMES:
+        raise ValueError(f"one of {', '.join(NAMES)} is accepted.")
+    if colon and name not in _WITH_ROOMS:
+        raise ValueError(f"{name} takes no rooms.")
+    if (colon and not rooms) or (name == "machine-room-nearby" and len(rooms) > 1):
+        raise ValueError(f"it goes by rooms, like {_WITH_ROOMS[name]}.")
+    return Strategy(name, rooms)
+
+
 def averagely(member: str, queues: Sequence[MessageQueue], members: Sequence[str]) -> Queues:
     """Neighbouring queues, the first members one more: 8 queues for 3 members are 0-2, 3-5, 6-7."""
     index, (size, rest) = members.index(member), divmod(len(queues), len(members))
@@ -60,7 +76,8 @@ def circle(member: str, queues: Sequence[MessageQueue], members: Sequence[str]) 
 
 
 def machine_room(member: str, queues: Sequence[MessageQueue], members: Sequence[str], rooms: Sequence[str]) -> Queues:
-    """Queues of brokers in `rooms` alone: neighbouring ones in equal number, what is left over in turn."""
+    """Queues of brokers in `rooms` alone, of all where there are none: neighbouring ones in equal number, what is left
+    over in turn."""
     here = [queue for queue in queues if _is_in(queue, rooms)]
     index, (size, rest) = members.index(member), divmod(len(here), len(members))
     share = here[index * size : (index + 1) * size]
@@ -97,7 +114,7 @@ def _hash(key: str) -> int:
 
 
 def _is_in(queue: MessageQueue, rooms: Sequence[str]) -> bool:
-    return queue.broker_name.count(ROOM_MARK) == 1 and _room(queue.broker_name) in rooms
+    return not rooms or (queue.broker_name.count(ROOM_MARK) == 1 and _room(queue.broker_name) in rooms)
 
 
 def _room(name: str) -> str:
@@ -110,4 +127,5 @@ _BY_NAME: dict[str, Callable[[str, Sequence[MessageQueue], Sequence[str]], Queue
     "machine-room-nearby": machine_room_nearby,
     "consistent-hash": consistent_hash,
 }
+_WITH_ROOMS = {"machine-room": "machine-room:EAST,WEST", "machine-room-nearby": "machine-room-nearby:EAST"}
 NAMES = ("averagely", "circle", "config", "machine-room", "machine-room-nearby", "consistent-hash")

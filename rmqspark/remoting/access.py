@@ -21,11 +21,21 @@ class Credentials(NamedTuple):
         return f"Credentials({self.access_key!r}, {_HIDDEN})"
 
 
+class TlsNames(NamedTuple):
+    """What a user calls what is in a `Tls`, for errors to say it in his words."""
+
+    trust_cert_path: str = "Tls.trust_cert_path"
+    cert_path: str = "Tls.cert_path"
+    key_path: str = "Tls.key_path"
+    key_password: str = "Tls.key_password"
+    check_host: str = "Tls.check_host"
+
+
 class Tls(NamedTuple):
     """How connections are encrypted; the names are RocketMQ's (`tls.client.*`), paths are of PEM files.
 
     Without `trust_cert_path` the system's authorities are trusted. `auth_server` False takes any certificate, and
-    `check_host` False one that is made out to another host.
+    `check_host` False one that is made out to another host. `names` is for errors.
     """
 
     trust_cert_path: str = ""
@@ -34,10 +44,12 @@ class Tls(NamedTuple):
     key_password: str = ""
     auth_server: bool = True
     check_host: bool = True
+    names: TlsNames = TlsNames()
 
     def __repr__(self) -> str:
-        shown = self._replace(key_password=_HIDDEN if self.key_password else "")
-        return f"Tls({', '.join(f'{name}={value!r}' for name, value in zip(self._fields, shown, strict=True))})"
+        shown = self._replace(key_password=_HIDDEN if self.key_password else "")._asdict()
+        del shown["names"]
+        return f"Tls({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
 
 class Access(NamedTuple):

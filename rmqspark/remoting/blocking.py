@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     import msgspec
 
     from rmqspark.protocol.commands.command import RawCommand
-    from rmqspark.remoting.access import Access, Tls
+    from rmqspark.remoting.access import Access, Tls, TlsNames
     from rmqspark.remoting.reply import Body, Buffer
     from rmqspark.remoting.tls.channel import TlsWriter
     from rmqspark.remoting.tls.session import TlsSession
@@ -120,8 +120,8 @@ class BlockingConnection:
         self._receive: Callable[[memoryview], int] = self._socket.recv_into
         self._writer: FrameWriter | TlsWriter = FrameWriter(self._socket, self._clock)
         self._encrypting: TlsWriter | None = None
-        if session is not None:
-            self._encrypt(session, deadline_ms)
+        if session is not None and access.tls is not None:
+            self._encrypt(session, deadline_ms, access.tls.names)
         self._reader = FrameReader(self._receive_into)
         self._thread = threading.Thread(target=self._read_all, name=f"rmqspark reader of {address}", daemon=True)
         self._thread.start()
@@ -189,11 +189,11 @@ class BlockingConnection:
 
     # --- TLS ---------------------------------------------------------------------------------------------------------
 
-    def _encrypt(self, session: TlsSession, deadline_ms: int) -> None:
+    def _encrypt(self, session: TlsSession, deadline_ms: int, names: TlsNames) -> None:
         from rmqspark.remoting.tls.channel import TlsWriter, open_channel
 
         try:
-            channel = open_channel(self._socket, self.address, session, deadline_ms, self._clock)
+            channel = open_channel(self._socket, self.address, session, deadline_ms, self._clock, names)
         except BaseException:
             self._socket.close()
             raise

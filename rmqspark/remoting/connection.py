@@ -66,8 +66,8 @@ class AsyncConnection(asyncio.Protocol):
             async with asyncio.timeout(timeout_ms / 1000):
                 _, connection = await loop.create_connection(lambda: cls(address, access), host, port, **encryption)
         except (OSError, TimeoutError) as error:
-            if encryption and is_of_tls(error):
-                raise handshake_failed(error, address) from error
+            if access.tls is not None and is_of_tls(error):
+                raise handshake_failed(error, address, access.tls.names) from error
             reason = getattr(error, "strerror", None) or str(error) or "no answer in time"
             raise Unreachable(f"Nothing answers at {address}: {reason}.", address=address) from error
         except ValueError as error:  # asyncio encodes the host's name before it asks for it

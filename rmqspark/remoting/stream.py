@@ -17,7 +17,7 @@ from rmqspark.remoting.tls.session import TlsSession
 from rmqspark.remoting.tls.words import handshake_failed, told
 
 if TYPE_CHECKING:
-    from rmqspark.remoting.access import Tls
+    from rmqspark.remoting.access import Tls, TlsNames
     from rmqspark.remoting.reply import Buffer
 
 _AT_ONCE_BYTES: Final = 128 * 1024  # encrypted, or decrypted
@@ -132,16 +132,16 @@ async def open_stream(address: str, tls: Tls | None, *, timeout_s: float, limit:
             stream = Stream(*await asyncio.open_connection(host, port, limit=limit))
         except (ValueError, TypeError) as error:  # asyncio and TLS look at the host's name before they ask for it
             raise no_host_name(host, address) from error
-        if session is not None:
-            await _secured(stream, session, address)
+        if session is not None and tls is not None:
+            await _secured(stream, session, address, tls.names)
     return stream
 
 
-async def _secured(stream: Stream, session: TlsSession, address: str) -> None:
+async def _secured(stream: Stream, session: TlsSession, address: str, names: TlsNames) -> None:
     try:
         await stream.secure(session)
     except BaseException as error:  # be it that the time is over
         stream.close()
         if isinstance(error, OSError):
-            raise handshake_failed(error, address) from error
+            raise handshake_failed(error, address, names) from error
         raise

@@ -5,26 +5,16 @@ from __future__ import annotations
 import asyncio
 import socket
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-import structlog
-
-from rmqspark.errors import RmqError
-from rmqspark.protocol.bodies.route import ClusterInfo
-from rmqspark.protocol.codes import RequestCode
 from rmqspark.remoting.access import OPEN
 from rmqspark.remoting.address import parse_address
-from rmqspark.remoting.connection import AsyncConnection
+from rmqspark.remoting.registered_brokers import MASTER_ID, registered_brokers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rmqspark.remoting.access import Access
-
-_TIMEOUT_MS: Final = 3_000
-_MASTER_ID: Final = 0
-
-log = structlog.get_logger("rmqspark.replication")
 
 
 class RegisteredSlaves:
@@ -44,20 +34,10 @@ class RegisteredSlaves:
         return sum([host in await _ips(parse_address(address)[0]) for address in addresses])
 
     async def _slaves_at(self, name_server: str) -> list[str]:
-        try:
-            connection = await AsyncConnection.open(name_server, timeout_ms=_TIMEOUT_MS, access=self._access)
-        except RmqError:
-            return []
-        try:
-            answer = await connection.call(RequestCode.GET_BROKER_CLUSTER_INFO, timeout_ms=_TIMEOUT_MS)
-            known = ClusterInfo.decode(answer.raise_for_code().body).brokerAddrTable.get(self._broker_name)
-        except RmqError as error:
-            log.warning("a name server did not say which slaves there are", namesrv=name_server, reason=str(error))
-            return []
-        finally:
-            await connection.close()
+        info = await registered_brokers(name_server, self._access)
+        known = None if info is None else info.brokerAddrTable.get(self._broker_name)
         addresses = known.brokerAddrs.items() if known is not None else ()
-        return [address for broker_id, address in addresses if broker_id != _MASTER_ID]
+        return [address for broker_id, address in addresses if broker_id != MASTER_ID]
 
 
 async def _ips(host: str) -> set[str]:

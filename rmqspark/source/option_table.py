@@ -15,11 +15,11 @@ from rmqspark.options import (
     size_bytes,
 )
 from rmqspark.protocol.names import check_group
+from rmqspark.rebalance.strategies import read_strategy
 from rmqspark.source.expressions import sql_expression, tag_expression
 from rmqspark.source.kafka_names import KAFKA_NAMES
 from rmqspark.source.other_names import OTHER_NAMES
 from rmqspark.source.positions import read_assignment, read_end, read_start, read_times
-from rmqspark.source.sharing import read_strategy
 from rmqspark.source.subscription import read_pattern, read_topics
 from rmqspark.source.value_options import VALUE_OPTIONS
 
@@ -133,7 +133,7 @@ SOURCE_OPTIONS = OptionTable(
             "allocateStrategy",
             "`averagely`",
             "how a shared group's queues are divided: `averagely`, `circle`, `consistent-hash`, `config` (those of "
-            "`assign`), `machine-room:ROOM,…`, `machine-room-nearby:ROOM`",
+            "`assign`), `machine-room` or `machine-room:ROOM,…`, `machine-room-nearby` or `machine-room-nearby:ROOM`",
             read_strategy,
         ),
         Option("commitOffsets", "`true`", "stream: report progress as the group's committed offsets", boolean),

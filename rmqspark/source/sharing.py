@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rmqspark.errors import InvalidArgument
-from rmqspark.rebalance.strategies import NAMES, ROOM_MARK, Strategy
+from rmqspark.rebalance.strategies import ROOM_MARK, Strategy
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from rmqspark.entropy import Entropy
     from rmqspark.message_queue import MessageQueue
 
-_WITH_ROOMS = {"machine-room": "machine-room:EAST,WEST", "machine-room-nearby": "machine-room-nearby:EAST"}
 AVERAGELY = Strategy()
 
 
@@ -59,21 +58,6 @@ class Sharing:
 
     def draw_member(self, ip: str, entropy: Entropy) -> str:
         """The name of a new member of the group, as a client id of RocketMQ's; its room first, where that counts."""
-        room = self.strategy.rooms[0] + ROOM_MARK if self.strategy.name == "machine-room-nearby" else ""
+        lives_in = self.strategy.rooms if self.strategy.name == "machine-room-nearby" else ()
+        room = "".join(room + ROOM_MARK for room in lives_in)
         return f"{room}{ip}{ROOM_MARK}spark-{entropy.token(8).hex()}"
-
-
-def read_strategy(value: str) -> Strategy:
-    """Reads one of RocketMQ's strategies by name, in any case, those of machine rooms with rooms as brokers spell them:
-    `machine-room:EAST,WEST`."""
-    typed, colon, listed = value.partition(":")
-    name = typed.lower()
-    rooms = tuple(filter(None, (room.strip() for room in listed.split(","))))
-    if name not in NAMES:
-        raise ValueError(f"one of {', '.join(NAMES)} is accepted.")
-    if name in _WITH_ROOMS:
-        if not rooms or (name == "machine-room-nearby" and len(rooms) > 1):
-            raise ValueError(f"it goes by rooms, like {_WITH_ROOMS[name]}.")
-    elif colon:
-        raise ValueError(f"{name} takes no rooms.")
-    return Strategy(name, rooms)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from rmqspark.store.expiry import ExpireReport
     from rmqspark.store.files import Buffer, DiskUsage, File, FileSystem
     from rmqspark.store.flush import FlushPlan
+    from rmqspark.store.reading.key_search import Walked, WalkLimits
     from rmqspark.store.reading.reader import BulkReadResult, ReadResult, Scattered, Wanted
     from rmqspark.store.recovery.scan import Damage
 
@@ -295,6 +296,10 @@ class MessageStore:
     ) -> list[bytes]:
         """Records stored in [begin_ms, end_ms] under a key with the hash of this one; see `KeySearch.run`."""
         return self._storeys.key_search.run(topic, key, begin_ms, end_ms, max_count, max_bytes)
+
+    def walk_key(self, topic: str, key: str, begin_ms: int, end_ms: int, limits: WalkLimits) -> Walked:
+        """The same from a place in the log downwards; see `KeySearch.walk`."""
+        return self._storeys.key_search.walk(topic, key, begin_ms, end_ms, limits)
 
     # --- what there is
 

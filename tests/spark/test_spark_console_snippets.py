@@ -67,7 +67,7 @@ def test_each_page_of_the_console_is_the_same_in_spark(
 
 def test_messages_with_a_key_are_the_same_in_spark(filled: ClusterClient, topic: Topic) -> None:
     """A key is one of those that a message has, not a part of its text."""
-    found = messages.with_key(filled, topic.name, "customer-1", None, None, ON_A_PAGE)
+    found = messages.with_key(filled, topic.name, "customer-1", None, None, ON_A_PAGE).items
     asked = Asked.of(topic.name, {"key": "customer-1"})
     code = message_snippets(Whereabouts(topic.namesrv, "http://h", False), asked, found, ON_A_PAGE)
     assert sorted(rows_of(code.spark, topic.spark)) == sorted(

@@ -78,6 +78,7 @@ def shared(orders: Topic, strategy: str) -> dict[str, Any]:
     [
         ("circle", {"east@a/0", "west@b/0"}),
         ("machine-room:west", {"west@b/0"}),
+        ("machine-room", {"east@a/0", "east@a/1"}),  # all rooms: the first half of what there is
         ("machine-room-nearby:north", {"east@a/0"}),  # the other one lives in the west, nobody in the east
     ],
 )

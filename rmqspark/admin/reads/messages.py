@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Final
 from rmqspark.admin.paging import Page, make_cursor, read_cursor
 from rmqspark.admin.schemas.journeys import JourneyView
 from rmqspark.admin.schemas.messages import MessageView
-from rmqspark.client.admin_messages import message_by_id, messages_by_key
+from rmqspark.client.admin_messages import in_order, message_by_id
 from rmqspark.client.in_time_order import InTimeOrder
 from rmqspark.client.journeys import journey_of
+from rmqspark.client.key_walk import KeySearch, key_page
 from rmqspark.client.moments import EARLIEST, LATEST, begin_and_end, parse_offsets, time_span
 from rmqspark.client.pull_consumer import PullConsumer
 from rmqspark.client.spans import Span, spans
@@ -54,12 +55,32 @@ def journey(client: ClusterClient, msg_id: str, topic: str | None) -> JourneyVie
 
 
 def with_key(
-    client: ClusterClient, topic: str, key: str, from_: str | None, to: str | None, limit: int
-) -> list[MessageView]:
-    """The newest `limit` with this key, oldest first; a broker gives 64 at most. TopicNotFound."""
+    client: ClusterClient,
+    topic: str,
+    key: str,
+    from_: str | None,
+    to: str | None,
+    limit: int,
+    cursor: str | None = None,
+) -> Page[MessageView]:
+    """The newest `limit` with this key, oldest first, and page by page those before them, of the time that the first
+    page was about. TopicNotFound."""
     span = time_span(from_, to, client.clock.now_ms())
-    found = messages_by_key(client, topic, key, begin_ms=span.start, end_ms=span.stop - 1, max_count=limit)
-    return [MessageView.of(each) for each in found[-limit:]]
+    begin_ms, end_ms, below = _gone_back(cursor) if cursor else (span.start, span.stop - 1, None)
+    found = key_page(client, KeySearch(topic, key, begin_ms, end_ms), limit, below)
+    more = make_cursor([begin_ms, end_ms, found.older]) if found.older else None
+    return Page(items=[MessageView.of(each) for each in in_order(found.messages)], next=more)
+
+
+def _gone_back(cursor: str) -> tuple[int, int, dict[str, int]]:
+    match read_cursor(cursor, list):
+        case [begin_ms, end_ms, dict() as below] if all(map(_is_place, (begin_ms, end_ms, *below.values()))):
+            return begin_ms, end_ms, below
+    raise InvalidArgument("The cursor is of another list.", hint="Take next of the page before, as it is.")
+
+
+def _is_place(value: object) -> bool:
+    return isinstance(value, int) and 0 <= value < 1 << 63
 
 
 def page(client: ClusterClient, wanted: Wanted, limit: int, cursor: str | None) -> Page[MessageView]:

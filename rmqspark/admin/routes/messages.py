@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from rmqspark.admin.paging import USUAL, Limit, Page
+from rmqspark.admin.paging import USUAL, Cursor, Limit, Page
 from rmqspark.admin.reads import messages as look
 from rmqspark.admin.routes.given import TheDesk
 from rmqspark.admin.schemas.journeys import JourneyView
@@ -23,9 +23,10 @@ def find(
     from_: Annotated[str | None, Query(alias="from", description="A time (UTC), milliseconds, or -10m.")] = None,
     to: Annotated[str | None, Query(description="Stored before then.")] = None,
     limit: Limit = USUAL,
+    cursor: Cursor = None,
 ) -> Page[MessageView]:
-    """Messages by one of their keys: the newest, 64 of each broker at most, oldest first."""
-    return Page(items=look.with_key(desk.cluster, topic, key, from_, to, limit))
+    """Messages by one of their keys: the newest, oldest first; each next page has those before them."""
+    return look.with_key(desk.cluster, topic, key, from_, to, limit, cursor)
 
 
 @router.get("/{msg_id}")

@@ -88,9 +88,9 @@ def get_messages(
 ) -> Page[MessageView]:
     """Its messages by store time, page by page: filtered in the broker. A page may be short and yet have a next one."""
     if key is not None:
-        if any(given is not None for given in (queue, offset, tags, sql, cursor)):
+        if any(given is not None for given in (queue, offset, tags, sql)):
             raise InvalidArgument("key finds messages wherever they are; it excludes queue, offset, tags and sql.")
-        return Page(items=messages.with_key(desk.cluster, topic, key, from_, to, min(limit, MOST)))
+        return messages.with_key(desk.cluster, topic, key, from_, to, min(limit, MOST), cursor)
     wanted = messages.Wanted(topic, queue, offset, from_, to, tags, sql, newest)
     return messages.page(desk.cluster, wanted, limit, cursor)
 

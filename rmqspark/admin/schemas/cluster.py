@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rmqspark.admin.values import Document, Time
 from rmqspark.client.cluster_status import BrokerStatus, ClusterStatus, NameServerStatus, Problem
+from rmqspark.client.replicas import SlaveStatus
 
 
 class NameServerView(Document):
@@ -30,13 +31,41 @@ class ProblemView(Document):
         return cls(severity=problem.severity, subject=problem.subject, problem=problem.story)
 
 
+class SlaveView(Document):
+    """`behindBytes` is what it lacks of its master's log; null of what is unknown. `state` is ok or what is wrong."""
+
+    broker_id: int
+    address: str
+    role: str
+    connected: bool | None
+    behind_bytes: int | None
+    in_sync: bool | None
+    state: str
+
+    @classmethod
+    def of(cls, slave: SlaveStatus) -> SlaveView:
+        return cls(
+            broker_id=slave.broker_id,
+            address=slave.address,
+            role=slave.role,
+            connected=slave.is_connected,
+            behind_bytes=slave.behind_bytes,
+            in_sync=slave.is_in_sync,
+            state=slave.problem or "ok",
+        )
+
+
 class BrokerView(Document):
     """Rates are those of the last ten seconds; `messagesIn` and `messagesOut` count since its start. `state` is ok or
-    what is wrong."""
+    what is wrong. A send waits for `slavesWanted` slaves; `slavesInSync` keep up."""
 
     broker_name: str
     cluster: str
     addresses: dict[str, str]
+    role: str | None
+    slaves: list[SlaveView]
+    slaves_in_sync: int | None
+    slaves_wanted: int
     version: str | None
     in_per_second: float | None
     out_per_second: float | None
@@ -57,6 +86,10 @@ class BrokerView(Document):
             broker_name=broker.name,
             cluster=broker.cluster,
             addresses={str(number): address for number, address in sorted(broker.addresses.items())},
+            role=broker.role,
+            slaves=[SlaveView.of(slave) for slave in broker.replicas.slaves],
+            slaves_in_sync=broker.replicas.in_sync,
+            slaves_wanted=broker.slaves_wanted,
             version=broker.version,
             in_per_second=broker.stored_per_second,
             out_per_second=broker.read_per_second,

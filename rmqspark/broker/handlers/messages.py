@@ -21,6 +21,7 @@ from rmqspark.protocol.headers.consume import (
 from rmqspark.protocol.records.record import decode_record
 from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Routes
+from rmqspark.store.reading.key_search import WalkLimits
 
 if TYPE_CHECKING:
     from rmqspark.broker.config import BrokerConfig
@@ -47,6 +48,8 @@ class MessageHandlers:
 
     def query(self, request: Request[QueryMessageRequestHeader]) -> Reply:
         header = request.header
+        if header.belowPhyOffset is not None:
+            return self._walk(header, header.belowPhyOffset)
         by_unique_key = request.fields.get(UNIQUE_KEY_QUERY) == "true"
         max_count = self._default_max if by_unique_key else header.maxNum
         found = self._store.query(
@@ -66,6 +69,16 @@ class MessageHandlers:
             indexLastUpdatePhyoffset=figures.indexed_physical_offset,
         )
         return Reply(answer, records)
+
+    def _walk(self, header: QueryMessageRequestHeader, below: int) -> Reply:
+        """Nothing found is no error here: `walkedToPhyOffset` says so."""
+        limits = WalkLimits(max(0, min(header.maxNum, _MOST_MESSAGES)), _MOST_BYTES, below)
+        walked = self._store.walk_key(header.topic, header.key, header.beginTimestamp, header.endTimestamp, limits)
+        figures = self._store.figures()
+        answer = QueryMessageResponseHeader(
+            figures.newest_timestamp_ms, figures.indexed_physical_offset, walkedToPhyOffset=walked.reached
+        )
+        return Reply(answer, [record for record in walked.records if decode_record(record).topic == header.topic])
 
     def view(self, request: Request[ViewMessageRequestHeader]) -> Reply:
         offset = request.header.offset

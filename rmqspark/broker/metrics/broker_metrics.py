@@ -26,7 +26,6 @@ from rmqspark.broker.metrics.families import (
     MESSAGES_OUT,
     OPEN_HALVES,
     PERMISSION,
-    REFUSED_SLAVES,
     SENT_TO_DLQ,
     START_TIME,
     THROUGHPUT_IN,
@@ -37,6 +36,7 @@ from rmqspark.broker.metrics.families import (
 from rmqspark.broker.metrics.figures import Figures, word
 from rmqspark.broker.metrics.lags import Lags
 from rmqspark.broker.metrics.own_figures import tell_queries, tell_transactions
+from rmqspark.broker.metrics.replica_figures import tell_replicas
 from rmqspark.broker.metrics.settings import common_labels
 from rmqspark.broker.metrics.store_figures import tell_store, tell_timers
 from rmqspark.broker.metrics.turns import Turns
@@ -168,5 +168,4 @@ class BrokerMetrics:
         figures.add(CONNECTIONS, (), self.connections())
         figures.add(HELD_PULLS, (), parts.pulls.held)
         figures.add(LEASES, (), len(parts.tables.locks))
-        for reason, count in parts.role.refused_slaves.items():
-            figures.add(REFUSED_SLAVES, (reason,), count)
+        tell_replicas(figures, given.config, parts.role, parts.store.end_offset)

@@ -251,6 +251,16 @@ TRANSACTIONS: Final = Family(
     ("state",),
     "Transactional ids coordinated here: new, open, given_up, completing (decided, not readable everywhere), committed",
 )
+SLAVES: Final = Family("rmqspark_slaves", "gauge", (), "Slaves that are connected to this master")
+SLAVES_IN_SYNC: Final = Family("rmqspark_slaves_in_sync", "gauge", (), "Those that are not too far behind")
+SLAVES_WANTED: Final = Family("rmqspark_slaves_wanted", "gauge", (), "Slaves that a send waits for; 0: none")
+SLAVE_BEHIND: Final = Family(
+    "rmqspark_slave_behind_bytes",
+    "gauge",
+    ("slave",),
+    "Bytes of the log that the slave at this host has not confirmed; of several there, the one furthest behind",
+)
+FOLLOWING: Final = Family("rmqspark_following_master", "gauge", (), "Of a slave alone. 0: not connected to its master")
 QUERY_OFFSETS_BEHIND: Final = Family(
     "rmqspark_query_offsets_behind",
     "gauge",

@@ -13,25 +13,41 @@ from typing import TYPE_CHECKING, Final
 from rmqspark.client.delivery import DEFAULT_TOPIC_QUEUES
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.commands.command import encode_request
+from rmqspark.protocol.headers.fields import to_fields
 from rmqspark.protocol.headers.produce import SendMessageRequestHeaderV2
 from rmqspark.protocol.names import AUTO_CREATE_TOPIC
 from rmqspark.protocol.records.batch import BatchElement, encode_batch
 from rmqspark.protocol.records.properties import Property, encode_properties
+from rmqspark.protocol.signature import SIGNATURE
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rmqspark.model import MessageQueue
+    from rmqspark.protocol.commands.command import Buffer
+    from rmqspark.protocol.signature import Sign
 
 GROUP: Final = "rmq-bench"
 _REQUEST: Final = "@" * 8  # stands for the request's number; found nowhere else in it
+_SIGNATURE: Final = b"#" * 28  # of a signature, which is 20 bytes in Base64
+_PROPERTIES: Final = "i"
 
 
 class SendFrame:
     """One request of `messages` messages, which is sent again and again."""
 
     def __init__(
-        self, queue: MessageQueue, opaque: int, messages: int, body_bytes: int, run: str, born_timestamp_ms: int
+        self,
+        queue: MessageQueue,
+        opaque: int,
+        messages: int,
+        body_bytes: int,
+        run: str,
+        born_timestamp_ms: int,
+        sign: Sign | None = None,
     ) -> None:
-        """`run` are the 20 hex digits that all ids of a run begin with."""
+        """`run` are the 20 hex digits that all ids of a run begin with. What `sign` says depends on all of a request:
+        each is signed anew."""
         unique = [encode_properties({Property.UNIQ_KEY: f"{run}{_REQUEST}{n:04X}"}) for n in range(messages)]
         wait = encode_properties({Property.WAIT: "true"})
         body = b"x" * body_bytes
@@ -54,12 +70,31 @@ class SendFrame:
         code = RequestCode.SEND_BATCH_MESSAGE if is_batch else RequestCode.SEND_MESSAGE_V2
         if is_batch:
             body = encode_batch(BatchElement(body, properties) for properties in unique)
-        self._template = b"".join(encode_request(code, opaque, header, body))
+        self._sign, self._body, self._fields = sign, bytes(body), to_fields(header)
+        leave_room = None if sign is None else _leave_room(sign)
+        self._template = b"".join(encode_request(code, opaque, header, body, sign=leave_room))
         self.messages = messages
 
     def numbered(self, request: int) -> bytes:
         """The request with that number, which is at most 32 bits."""
-        return self._template.replace(_REQUEST_BYTES, b"%08X" % request)
+        number = b"%08X" % request
+        whole = self._template.replace(_REQUEST_BYTES, number)
+        return whole if self._sign is None else whole.replace(_SIGNATURE, self._signature(self._sign, number))
+
+    def _signature(self, sign: Sign, number: bytes) -> bytes:
+        fields = {**self._fields, _PROPERTIES: self._fields[_PROPERTIES].replace(_REQUEST, number.decode())}
+        sign(fields, self._body.replace(_REQUEST_BYTES, number))
+        return fields[SIGNATURE].encode()
+
+
+def _leave_room(sign: Sign) -> Sign:
+    """Signs as it does, but for the signature: something as long, found nowhere else."""
+
+    def say_who(fields: dict[str, str], body: Buffer | Sequence[Buffer]) -> None:
+        sign(fields, body)
+        fields[SIGNATURE] = _SIGNATURE.decode()
+
+    return say_who
 
 
 _REQUEST_BYTES: Final = _REQUEST.encode()

@@ -1,32 +1,31 @@
 """A load generator: many connections on one thread, each with a fixed number of sends under way.
 
-Plain sockets and epoll around requests that are encoded already (`frames`). Answers are told apart by their frames and
-looked at only as far as "stored" begins. Where several sends of a connection are under way, an answer is taken for that
-of the oldest, so latencies of a server that answers out of order are those of the sends as a whole, not of each.
+Sockets (`wire`) and epoll around requests that are encoded already (`frames`). Answers are told apart by their frames
+and looked at only as far as "stored" begins. Where several sends of a connection are under way, an answer is taken for
+that of the oldest, so latencies of a server that answers out of order are those of the sends as a whole, not of each.
 """
 
 from __future__ import annotations
 
 import selectors
-import socket
 from array import array
 from collections import deque
 from struct import Struct
 from time import perf_counter_ns, process_time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from rmqspark.cli.bench.wire import TIMEOUT_S, wire_to
 from rmqspark.errors import ConnectionLost, RequestTimeout
-from rmqspark.remoting.address import parse_address
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable, Sequence
 
     from rmqspark.cli.bench.frames import SendFrame
+    from rmqspark.remoting.access import Tls
 
 _LENGTH: Final = Struct(">I").unpack_from
 _STORED: Final = b'{"code":0,'
-_RECEIVE_BYTES: Final = 1 << 14
-_TIMEOUT_S: Final = 10
 
 
 class LoadResult(NamedTuple):
@@ -43,13 +42,12 @@ class LoadResult(NamedTuple):
 class Lane:
     """One connection and its requests, as many of them as may be under way."""
 
-    def __init__(self, address: str, frames: Sequence[SendFrame]) -> None:
+    def __init__(self, address: str, frames: Sequence[SendFrame], tls: Tls | None = None) -> None:
         self.address = address
         self._frames = deque(frames)
         self._sent_ns: deque[int] = deque()
         self._rest = b""
-        self.socket = socket.create_connection(parse_address(address), _TIMEOUT_S)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._wire = wire_to(address, tls)
 
     def send(self, requests: int, number: int) -> None:
         """Sends so many more requests, numbered from `number` on."""
@@ -58,12 +56,12 @@ class Lane:
             parts.append(frames[0].numbered(request))
             frames.rotate(-1)
         self._sent_ns.extend([perf_counter_ns()] * requests)
-        self.socket.sendall(parts[0] if requests == 1 else b"".join(parts))
+        self._wire.send(parts[0] if requests == 1 else b"".join(parts))
 
     def receive(self, latencies_ns: array[int]) -> tuple[int, int]:
         """Takes what has come; returns the number of answers, and how many of them are refusals."""
-        chunk = self.socket.recv(_RECEIVE_BYTES)
-        if not chunk:
+        chunk = self._wire.receive()
+        if chunk is None:
             raise ConnectionLost(f"{self.address} closed a connection.", address=self.address)
         now_ns = perf_counter_ns()
         data = self._rest + chunk if self._rest else chunk
@@ -77,11 +75,15 @@ class Lane:
         return answers, answers - data.count(_STORED, 0, at)
 
     @property
+    def socket(self) -> socket.socket:
+        return self._wire.socket
+
+    @property
     def under_way(self) -> int:
         return len(self._sent_ns)
 
     def close(self) -> None:
-        self.socket.close()
+        self._wire.close()
 
 
 class SendLoad:
@@ -105,9 +107,9 @@ class SendLoad:
             self._send(lane, depth)
         is_ending = False
         while True:
-            ready = self._selector.select(_TIMEOUT_S)
+            ready = self._selector.select(TIMEOUT_S)
             if not ready:
-                raise RequestTimeout(f"No answer to any send for {_TIMEOUT_S} s.")
+                raise RequestTimeout(f"No answer to any send for {TIMEOUT_S} s.")
             is_ending = is_ending or is_enough(answered * self._per_request, perf_counter_ns() - began_ns)
             for key, _ in ready:
                 answers, refusals = key.data.receive(latencies_ns)

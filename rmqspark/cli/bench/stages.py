@@ -16,12 +16,15 @@ from rmqspark.client.producer import Producer
 from rmqspark.client.pull_consumer import PullConsumer
 from rmqspark.errors import RmqError
 from rmqspark.model import Message
+from rmqspark.remoting.access import OPEN
+from rmqspark.remoting.signing import signer_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from rmqspark.clock import Clock
     from rmqspark.model import MessageQueue
+    from rmqspark.remoting.access import Access
 
     Stopped = Callable[[], bool]
 
@@ -55,6 +58,7 @@ class Bench:
         plan: Plan,
         clock: Clock,
         is_stopped: Stopped,
+        access: Access = OPEN,
     ) -> None:
         self._namesrv = namesrv
         self._addresses = addresses
@@ -62,6 +66,7 @@ class Bench:
         self._plan = plan
         self._clock = clock
         self._is_stopped = is_stopped
+        self._access = access
         self._cpu = ServerCpu(addresses.values())
 
     @property
@@ -101,7 +106,7 @@ class Bench:
 
     def fill(self, backlog: int) -> None:
         """Sends until the topic has so many messages, as quickly as batches allow: something to be read."""
-        with PullConsumer(self._namesrv) as consumer:
+        with PullConsumer(self._namesrv, access=self._access) as consumer:
             missing = backlog - sum(consumer.max_offset(queue) for queue in self._queues)
         if missing <= 0:
             return
@@ -113,15 +118,16 @@ class Bench:
             load.close()
 
     def _lanes(self, plan: Plan) -> list[Lane]:
-        born_ms = self._clock.now_ms()
+        born_ms, sign = self._clock.now_ms(), signer_of(self._access)
         lanes: list[Lane] = []
         for number in range(plan.connections):
             queue = self._queues[number % len(self._queues)]
             run = f"{born_ms:012X}{number:08X}"
             frames = [
-                SendFrame(queue, 1 + opaque, plan.batch, plan.body_bytes, run, born_ms) for opaque in range(plan.depth)
+                SendFrame(queue, 1 + opaque, plan.batch, plan.body_bytes, run, born_ms, sign)
+                for opaque in range(plan.depth)
             ]
-            lanes.append(Lane(self._addresses[queue.broker_name], frames))
+            lanes.append(Lane(self._addresses[queue.broker_name], frames, self._access.tls))
         return lanes
 
     def _is_enough(self, messages: int, nanoseconds: int) -> bool:
@@ -156,7 +162,7 @@ class Bench:
         """Reads until `is_enough(messages, nanoseconds)`, at most to where the topic ended at the beginning."""
         polls_ns = array("q")
         messages = 0
-        with PullConsumer(self._namesrv, max_poll_messages=_FETCH_MESSAGES) as consumer:
+        with PullConsumer(self._namesrv, access=self._access, max_poll_messages=_FETCH_MESSAGES) as consumer:
             ends = {queue: consumer.max_offset(queue) for queue in self._queues}
             consumer.assign(self._queues)
             consumer.seek_to_beginning()
@@ -184,7 +190,7 @@ class Bench:
         ended = threading.Event()
         errors: list[RmqError] = []
         sender = threading.Thread(target=self._send_steadily, args=(ended, errors), name="rmq bench")
-        with PullConsumer(self._namesrv) as consumer:
+        with PullConsumer(self._namesrv, access=self._access) as consumer:
             consumer.assign(self._queues)
             consumer.seek_to_end()
             used, began_ns = self._cpu.seconds(), perf_counter_ns()
@@ -213,7 +219,7 @@ class Bench:
     def _send_steadily(self, ended: threading.Event, errors: list[RmqError]) -> None:
         padding = bytes(max(0, self._plan.body_bytes - SENT_AT.size))
         pause_ns, due_ns = 1_000_000_000 // self._plan.rate, perf_counter_ns()
-        with Producer(self._namesrv, group="rmq-bench") as producer:
+        with Producer(self._namesrv, group="rmq-bench", access=self._access) as producer:
             while not ended.wait(max(0.0, (due_ns - perf_counter_ns()) / 1e9)):
                 due_ns += pause_ns
                 try:

@@ -15,17 +15,17 @@ import typer
 
 from rmqspark.cli.options import Json, OwnNamesrv
 from rmqspark.cli.output import print_json, print_table
-from rmqspark.errors import InvalidArgument, NotThereYet, Unreachable
+from rmqspark.errors import InvalidArgument, Unreachable
 from rmqspark.remoting.access import OPEN
 
 if TYPE_CHECKING:
     from rmqspark.cli.bench.figures import StageFigures
     from rmqspark.cli.bench.stages import Bench, Plan
+    from rmqspark.remoting.access import Access
 
 _STAGES = ("producer", "consumer", "end-to-end")
 _SMALLEST_BODY = 8  # holds the time a message was sent
 _MOST_BODY = 4 << 20
-_WITHOUT_ACCESS = "Measure servers without access control: rmq bench --own."
 _STEADY_S = 0.5  # a shorter stage says little about the next
 
 
@@ -57,23 +57,26 @@ def bench(
 
     Against the servers that run, or, where none do, against its own: started for it on free ports, their files in a
     temporary directory. Ctrl-C gives the figures so far. The load comes from one process on this machine: its time on
-    a processor for each message is told beside the server's.
+    a processor for each message is told beside the server's. It signs and encrypts as every verb does, which costs that
+    process much of its time; its own servers it asks without.
 
     Examples: rmq bench | rmq bench --connections 64 --depth 4 --stage producer | rmq bench --own --batch 32 --json
     """
     from rmqspark.cli.bench.stages import Plan
+    from rmqspark.client.access import access_of_environment
 
     wanted = _stages(stage or [])
     plan = Plan(seconds, count, size, connections, depth, batch, rate)
     with _stop_flag() as stopped, ExitStack() as servers:
         where = None if own else _running(namesrv)
         is_own = where is None
+        access = OPEN if is_own else access_of_environment()
         if where is None:
             words = ("--brokers", str(brokers), *(("--flush-disk-type", flush_disk_type) if flush_disk_type else ()))
             where = _start_own(servers, words)
         elif brokers > 1 or flush_disk_type:
             raise InvalidArgument("--brokers and --flush-disk-type are for servers of its own.", hint="Say --own.")
-        with _bench(where, topic, queues, plan, stopped) as measuring:
+        with _bench(where, access, topic, queues, plan, stopped) as measuring:
             figures = _measure(measuring, wanted, count or backlog, stopped, quiet=as_json)
     if as_json:
         print_json({**_surroundings(where, measuring, plan, is_own=is_own), "stages": [f.as_object() for f in figures]})
@@ -113,8 +116,6 @@ def _running(namesrv: str | None) -> str | None:
     address = resolve_namesrv(namesrv)
     try:
         with ClusterClient(address) as client:
-            if client.access != OPEN:  # it sends what it has encoded once, from sockets of its own
-                raise NotThereYet("rmq bench cannot sign or encrypt what it sends yet.", hint=_WITHOUT_ACCESS)
             client.cluster_info()
     except Unreachable:
         if namesrv is not None or any(os.environ.get(name) for name in VARIABLES):
@@ -131,7 +132,9 @@ def _start_own(servers: ExitStack, words: tuple[str, ...]) -> str:
 
 
 @contextmanager
-def _bench(namesrv: str, topic: str | None, queues: int, plan: Plan, stopped: list[int]) -> Iterator[Bench]:
+def _bench(
+    namesrv: str, access: Access, topic: str | None, queues: int, plan: Plan, stopped: list[int]
+) -> Iterator[Bench]:
     """The bench over the topic, which is deleted afterwards if it was made for this."""
     from rmqspark.cli.bench.stages import Bench
     from rmqspark.client.admin import AdminClient
@@ -139,12 +142,12 @@ def _bench(namesrv: str, topic: str | None, queues: int, plan: Plan, stopped: li
     from rmqspark.entropy import SystemEntropy
 
     name = topic or f"rmq-bench-{SystemEntropy().token(4).hex()}"
-    with AdminClient(namesrv) as admin:
+    with AdminClient(namesrv, access=access) as admin:
         if topic is None:
             admin.create_topic(name, queues)
         try:
             addresses = {broker.name: broker.addresses[min(broker.addresses)] for broker in admin.brokers()}
-            yield Bench(namesrv, addresses, admin.queues(name), plan, SystemClock(), lambda: bool(stopped))
+            yield Bench(namesrv, addresses, admin.queues(name), plan, SystemClock(), lambda: bool(stopped), access)
         finally:
             if topic is None:
                 admin.delete_topic(name)

@@ -109,6 +109,24 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
             "More are due than the broker can deliver, or its disk is full: rmq top, rmq cluster health. "
             "Nothing is lost; all are delivered, later.",
         ),
+        Rule(
+            "RmqSlavesMissing",
+            "max by (cluster, node_id) (rmqspark_slaves_wanted) > max by (cluster, node_id) (rmqspark_slaves_in_sync)",
+            "2m",
+            "warning",
+            "Sends to {{ $labels.node_id }} wait for {{ $value }} slaves, and fewer are in sync.",
+            "Senders are told that no slave has their messages, and Spark's exactly-once writes fail. Which slave is "
+            "away or behind: rmq cluster health.",
+        ),
+        Rule(
+            "RmqSlaveBehind",
+            "max by (cluster, node_id, slave) (rmqspark_slave_behind_bytes) > 268435456",
+            "5m",
+            "warning",
+            "The slave of {{ $labels.node_id }} at {{ $labels.slave }} is {{ $value | humanize1024 }}B behind.",
+            "What it has not confirmed would be lost with its master. Its disk or network cannot keep up, or it has "
+            "just been started: rmq cluster info.",
+        ),
     ),
     "rmqspark-consumers": (
         Rule(

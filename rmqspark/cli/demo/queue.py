@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -43,7 +44,7 @@ def own_queue(directory: Path, *words: str) -> Iterator[str]:
     log = directory / "rmq-up.log"
     with log.open("wb") as output:
         # A session of its own: Ctrl-C is for the demo, which then stops the queue in good order.
-        process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
+        process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True, env=_environment())
     with _ended_by_sigterm():
         try:
             yield _wait_for_address(process, directory / ENDPOINTS, log)
@@ -54,6 +55,11 @@ def own_queue(directory: Path, *words: str) -> Iterator[str]:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+
+def _environment() -> dict[str, str]:
+    """Without what clients here say of TLS: the queue is asked without."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("RMQ_TLS_")}
 
 
 @contextmanager

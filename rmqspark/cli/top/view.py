@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from rmqspark.cli.output import safe, table_text
+from rmqspark.cli.slaves import SLAVE_COLUMNS, slave_document, slave_row
 from rmqspark.cli.words import duration, size
 from rmqspark.display import time_text
 
@@ -51,6 +52,8 @@ def frame_text(rates: Rates, sort: Sort, height: int = _ANY_HEIGHT, keys: str = 
     """The whole frame, in at most `height` lines where that is possible: long tables say how many rows are left out."""
     head = [*_headlines(rates, sort), *([keys] if keys else []), ""]
     brokers = _table(_BROKERS, [_broker(each) for each in rates.brokers], _ANY_HEIGHT)
+    if slaves := [slave_row(slave) for each in rates.brokers for slave in each.slaves]:
+        brokers += ["", *_table(SLAVE_COLUMNS, slaves, _ANY_HEIGHT)]
     gaps = [safe(f"! {gap}") for gap in rates.unknown]
     tables: list[tuple[Sequence[str], list[Sequence[Any]]]] = [
         (_TOPICS, [_topic(each) for each in topics_sorted(rates.topics, sort)]),
@@ -159,6 +162,7 @@ def document(rates: Rates, sort: Sort) -> dict[str, Any]:
                 "outPerSecond": each.out_per_second,
                 "diskUsed": each.disk_used,
                 "diskFreeBytes": each.disk_free_bytes,
+                "slaves": [slave_document(slave) for slave in each.slaves],
                 "problem": each.silence or None,
                 "ageSeconds": None if each.age_ms is None else each.age_ms / 1000,
             }

@@ -154,11 +154,13 @@ class QueryMessageRequestHeader(Header):
     maxNum: Int32
     beginTimestamp: Int64
     endTimestamp: Int64
+    belowPhyOffset: Int64 | None = None  # ours: the newest of those that lie below
 
 
 class QueryMessageResponseHeader(Header):
     indexLastUpdateTimestamp: Int64
     indexLastUpdatePhyoffset: Int64
+    walkedToPhyOffset: Int64 | None = None  # ours, where belowPhyOffset was said: none is left between; -1 none at all
 
 
 class ViewMessageRequestHeader(Header):

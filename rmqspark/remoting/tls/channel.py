@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rmqspark.clock import Clock
-    from rmqspark.remoting.access import Tls
+    from rmqspark.remoting.access import Tls, TlsNames
     from rmqspark.remoting.frame_writer import FrameWriter
     from rmqspark.remoting.reply import Buffer
 
@@ -136,9 +136,10 @@ def client_session(address: str, tls: Tls) -> TlsSession:
 
 
 def open_channel(
-    connected: socket.socket, address: str, session: TlsSession, deadline_ms: int, clock: Clock
+    connected: socket.socket, address: str, session: TlsSession, deadline_ms: int, clock: Clock, names: TlsNames
 ) -> TlsChannel:
-    """Shakes hands, within the time there is. Raises Unreachable or HandshakeFailed; the socket stays open then."""
+    """Shakes hands, within the time there is. Raises Unreachable or HandshakeFailed, in the words of `names`; the
+    socket stays open then."""
     try:
         _shake_hands(connected, session, deadline_ms, clock)
     except TimeoutError as error:
@@ -146,7 +147,7 @@ def open_channel(
     except OSError as error:
         with suppress(OSError):
             connected.send(session.to_send())  # why
-        raise handshake_failed(error, address) from error
+        raise handshake_failed(error, address, names) from error
     return TlsChannel(connected, session)
 
 

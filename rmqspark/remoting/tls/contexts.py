@@ -12,12 +12,13 @@ import ssl
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from rmqspark.errors import InvalidArgument
+from rmqspark.errors import InvalidArgument, UnusableFile
+from rmqspark.remoting.tls.settings import SERVER_SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rmqspark.remoting.access import Tls
+    from rmqspark.remoting.access import Tls, TlsNames
     from rmqspark.remoting.tls.settings import TlsServing
 
 Stamps: TypeAlias = tuple[tuple[int, int, int] | None, ...]
@@ -41,13 +42,14 @@ def _client_context(tls: Tls, _: Stamps) -> ssl.SSLContext:
     context.check_hostname = tls.auth_server and tls.check_host
     context.verify_mode = ssl.CERT_REQUIRED if tls.auth_server else ssl.CERT_NONE
     if tls.trust_cert_path:
-        _trust(context, "tls_client_trust_cert_path", tls.trust_cert_path)
+        _trust(context, tls.names.trust_cert_path, tls.trust_cert_path)
     elif tls.auth_server:
         context.load_default_certs(ssl.Purpose.SERVER_AUTH)
     if tls.cert_path:
-        _show(context, "tls_client", tls.cert_path, tls.key_path, tls.key_password)
+        _show(context, tls.names, tls.cert_path, tls.key_path, tls.key_password)
     elif tls.key_path:
-        raise InvalidArgument("tls_client_key_path is the key of no certificate.", hint="Name tls_client_cert_path.")
+        hint = f"Name {tls.names.cert_path}."
+        raise InvalidArgument(f"{tls.names.key_path} is the key of no certificate.", hint=hint)
     return context
 
 
@@ -56,8 +58,8 @@ def server_context(serving: TlsServing) -> ssl.SSLContext:
     context = _context(ssl.PROTOCOL_TLS_SERVER)
     context.verify_mode = _VERIFY[serving.need_client_auth]
     if serving.trust_cert_path:
-        _trust(context, "tls_server_trust_cert_path", serving.trust_cert_path)
-    _show(context, "tls_server", serving.cert_path, serving.key_path, serving.key_password)
+        _trust(context, SERVER_SETTINGS.trust_cert_path, serving.trust_cert_path)
+    _show(context, SERVER_SETTINGS, serving.cert_path, serving.key_path, serving.key_password)
     return context
 
 
@@ -96,46 +98,45 @@ def _context(protocol: int) -> ssl.SSLContext:
     return context
 
 
-def _trust(context: ssl.SSLContext, setting: str, path: str) -> None:
-    _read(setting, path, _CERTIFICATE, "certificate")
+def _trust(context: ssl.SSLContext, name: str, path: str) -> None:
+    _read(name, path, _CERTIFICATE, "certificate")
     try:
         context.load_verify_locations(path)
     except ssl.SSLError as error:
-        raise InvalidArgument(f"{setting} {path} holds a certificate that cannot be read{_said(error)}.") from error
+        raise UnusableFile(name, f"{path} holds a certificate that cannot be read{_said(error)}.") from error
 
 
-def _show(context: ssl.SSLContext, prefix: str, cert_path: str, key_path: str, password: str) -> None:
+def _show(context: ssl.SSLContext, names: TlsNames, cert_path: str, key_path: str, password: str) -> None:
     """Gives the context a certificate with its key."""
-    _read(f"{prefix}_cert_path", cert_path, _CERTIFICATE, "certificate")
-    key_setting, key_file = (f"{prefix}_key_path", key_path) if key_path else (f"{prefix}_cert_path", cert_path)
-    is_locked = _LOCKED_KEY in _read(key_setting, key_file, _KEY, "private key")
+    _read(names.cert_path, cert_path, _CERTIFICATE, "certificate")
+    key_name, key_file = (names.key_path, key_path) if key_path else (names.cert_path, cert_path)
+    is_locked = _LOCKED_KEY in _read(key_name, key_file, _KEY, "private key")
     if is_locked and not password:
-        raise InvalidArgument(
-            f"{key_setting} {key_file} is a key with a password, and none is given.", hint=f"Set {prefix}_key_password."
-        )
+        story = f"{key_file} is a key with a password, and none is given."
+        raise UnusableFile(key_name, story, hint=f"Set {names.key_password}.")
     try:
         context.load_cert_chain(cert_path, key_path or None, lambda: password)  # a function: else OpenSSL asks the user
     except ssl.SSLError as error:
-        raise _does_not_fit(error, prefix, cert_path, key_file, is_locked=is_locked) from error
+        raise _does_not_fit(error, names, cert_path, key_file, is_locked=is_locked) from error
 
 
 def _does_not_fit(
-    error: ssl.SSLError, prefix: str, cert_path: str, key_file: str, *, is_locked: bool
+    error: ssl.SSLError, names: TlsNames, cert_path: str, key_file: str, *, is_locked: bool
 ) -> InvalidArgument:
     if error.reason == "KEY_VALUES_MISMATCH":
         return InvalidArgument(f"The key in {key_file} is not the one of the certificate in {cert_path}.")
     if is_locked:
-        return InvalidArgument(f"{prefix}_key_password does not open the key in {key_file}.")
+        return InvalidArgument(f"{names.key_password} does not open the key in {key_file}.")
     return InvalidArgument(f"The certificate in {cert_path} or the key in {key_file} cannot be read{_said(error)}.")
 
 
-def _read(setting: str, path: str, marker: bytes, what: str) -> bytes:
+def _read(name: str, path: str, marker: bytes, what: str) -> bytes:
     try:
         content = Path(path).read_bytes()
     except OSError as error:
-        raise InvalidArgument(f"{setting} {path} cannot be read: {error.strerror}.") from error
+        raise UnusableFile(name, f"{path} cannot be read: {error.strerror}.") from error
     if marker not in content:
-        raise InvalidArgument(f"{setting} {path} holds no {what} in PEM.", hint="openssl converts to it.")
+        raise UnusableFile(name, f"{path} holds no {what} in PEM.", hint="openssl converts to it.")
     return content
 
 

@@ -10,12 +10,14 @@ from dataclasses import dataclass, fields
 from typing import Any, Final, NamedTuple
 
 from rmqspark.errors import InvalidArgument
-from rmqspark.remoting.access import Tls
+from rmqspark.remoting.access import Tls, TlsNames
 from rmqspark.settings import setting
 
 _DISABLED, _PERMISSIVE, _ENFORCING = MODES = ("disabled", "permissive", "enforcing")
 CLIENT_AUTHS: Final = ("none", "optional", "require")
 _HIDDEN: Final = "***"
+CLIENT_SETTINGS: Final = TlsNames(*(f"tls_client_{name}" for name in TlsNames._fields))
+SERVER_SETTINGS: Final = TlsNames(*(f"tls_server_{name}" for name in TlsNames._fields))
 
 
 class TlsServing(NamedTuple):
@@ -119,6 +121,7 @@ class TlsClientSettings:
             self.tls_client_key_password,
             self.tls_client_auth_server,
             self.tls_client_check_host,
+            CLIENT_SETTINGS,
         )
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ssl
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rmqspark.errors import HandshakeFailed, Unreachable
+
+if TYPE_CHECKING:
+    from rmqspark.remoting.access import TlsNames
 
 _OTHER_HOST: Final = (62, 64)  # X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH
 _OUT_OF_TIME: Final = (9, 10)  # X509_V_ERR_CERT_NOT_YET_VALID, X509_V_ERR_CERT_HAS_EXPIRED
@@ -49,14 +52,14 @@ def is_of_tls(error: Exception) -> bool:
     return isinstance(error, (ssl.SSLError, ConnectionResetError, ConnectionAbortedError, BrokenPipeError))
 
 
-def handshake_failed(error: OSError, address: str) -> Unreachable:
-    """The error for a server with which no TLS could be agreed on."""
+def handshake_failed(error: OSError, address: str, names: TlsNames) -> Unreachable:
+    """The error for a server with which no TLS could be agreed on; `names` are the user's."""
     reason = told(error)
     message = f"No TLS with {address}: {reason}."
     if reason == _GONE:  # which may be a server that stops just now
         return Unreachable(message, address=address, hint=_IS_IT_ON)
     if isinstance(error, ssl.SSLCertVerificationError):
-        return HandshakeFailed(message, address=address, hint=_remedy(error))
+        return HandshakeFailed(message, address=address, hint=_remedy(error, names))
     return HandshakeFailed(message, address=address, hint=_IS_IT_ON if reason == _SPEAKS_NONE else "")
 
 
@@ -73,12 +76,12 @@ def _message_of(error: ssl.SSLCertVerificationError) -> str:
     return message[:1].lower() + message[1:] if not message.startswith("IP") else message
 
 
-def _remedy(error: ssl.SSLCertVerificationError) -> str:
+def _remedy(error: ssl.SSLCertVerificationError, names: TlsNames) -> str:
     if error.verify_code in _OTHER_HOST:
-        return "Call it by a name in the certificate (a broker's is broker_ip1), or set tls_client_check_host = false."
+        return f"Call it by a name in the certificate (a broker's is broker_ip1), or set {names.check_host} to false."
     if error.verify_code in _OUT_OF_TIME:
         return "Renew it, or set this machine's clock."
-    return "Name the certificate of its authority with tls_client_trust_cert_path."
+    return f"Name the certificate of its authority with {names.trust_cert_path}."
 
 
 def _of_alert(reason: str) -> str:

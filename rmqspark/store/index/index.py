@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from rmqspark.store.files import FileSystem
 
 MAX_FOUND = 64  # RocketMQ's maxMsgsNumBatch
+FROM_THE_END = (1 << 63) - 1
 _NAME = re.compile(r"\d{17}")
 _NAME_LENGTH = 17  # yyyyMMddHHmmssSSS
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -143,16 +144,25 @@ class Index:
 
     # --- lookup
 
-    def find(self, topic: str, key: str, begin_ms: int, end_ms: int, max_count: int = MAX_FOUND) -> list[int]:
+    def find(
+        self,
+        topic: str,
+        key: str,
+        begin_ms: int,
+        end_ms: int,
+        max_count: int = MAX_FOUND,
+        below: int = FROM_THE_END,
+    ) -> list[int]:
         """Physical offsets, ascending, of at most `max_count` (and 64) of the newest records that were stored in
-        [begin_ms, end_ms] under a key with the hash of this one. Times count in whole seconds from a file's begin."""
+        [begin_ms, end_ms], below that offset, under a key with the hash of this one. Times count in whole seconds from
+        a file's begin."""
         with suppress(OSError):  # the next append or flush meets the same error, and reports it
             self.drain()
         wanted, limit = key_hash(topic, key), min(max_count, MAX_FOUND)
         found: dict[int, None] = {}
         for file in reversed(self._files):
-            if file.may_hold(begin_ms, end_ms):
-                found |= dict.fromkeys(file.find(wanted, begin_ms, end_ms, limit - len(found)))
+            if file.may_hold(begin_ms, end_ms) and file.header.begin_physical_offset < below:
+                found |= dict.fromkeys(file.find(wanted, begin_ms, end_ms, limit - len(found), below))
             if file.header.begin_timestamp_ms < begin_ms or len(found) >= limit:
                 break
         return sorted(found)

@@ -184,8 +184,9 @@ class IndexFile:
 
     # --- reading
 
-    def find(self, key_hash: int, begin_ms: int, end_ms: int, limit: int) -> list[int]:
-        """Physical offsets of records stored in [begin_ms, end_ms] under a key of this hash, the newest first."""
+    def find(self, key_hash: int, begin_ms: int, end_ms: int, limit: int, below: int) -> list[int]:
+        """Physical offsets below that one, of records stored in [begin_ms, end_ms] under a key of this hash, the
+        newest first."""
         found: list[int] = []
         entry = self._newest(key_hash % self._layout.slot_count)
         above = self.header.next_entry
@@ -194,7 +195,7 @@ class IndexFile:
             stored_ms = self.header.begin_timestamp_ms + seconds * 1000
             if stored_ms < begin_ms:
                 break
-            if stored_hash == key_hash and stored_ms <= end_ms:
+            if stored_hash == key_hash and stored_ms <= end_ms and physical_offset < below:
                 found.append(physical_offset)
             entry, above = previous, entry  # a chain leads to older entries only; what does not is damage
         return found

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqspark.errors import MessageNotFound
 
@@ -12,6 +13,25 @@ if TYPE_CHECKING:
 
     from rmqspark.store.index.index import Index
     from rmqspark.store.log.commit_log import CommitLog
+
+
+NOTHING: Final = -1
+
+
+class WalkLimits(NamedTuple):
+    """`below` is a physical offset; `max_bytes` hold for all records but the first."""
+
+    max_count: int
+    max_bytes: int
+    below: int
+
+
+class Walked(NamedTuple):
+    """Records, the newest first, and the physical offset down to which there are no others; NOTHING where none was
+    there."""
+
+    records: list[bytes]
+    reached: int
 
 
 class KeySearch:
@@ -35,6 +55,23 @@ class KeySearch:
                 break
             chosen.append(record)
         return chosen
+
+    def walk(self, topic: str, key: str, begin_ms: int, end_ms: int, limits: WalkLimits) -> Walked:
+        """The same from a place in the log downwards, the newest first."""
+        if self._index is None:
+            return Walked([], NOTHING)
+        chosen: list[bytes] = []
+        reached, left = NOTHING, limits.max_bytes
+        found = self._index.find(topic, key, begin_ms, end_ms, limits.max_count, limits.below)
+        for physical_offset in reversed(found):
+            with suppress(MessageNotFound):  # it has expired
+                record = self._log.read_record(physical_offset)
+                left -= len(record)
+                if left < 0 and chosen:
+                    break
+                chosen.append(record)
+            reached = physical_offset
+        return Walked(chosen, reached)
 
     def _found(self, topic: str, key: str, begin_ms: int, end_ms: int, max_count: int) -> Iterator[bytes]:
         if self._index is None:

@@ -8,13 +8,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-import structlog
-
-from rmqspark.errors import RmqError, Unreachable
-from rmqspark.protocol.bodies.route import ClusterInfo
-from rmqspark.protocol.codes import RequestCode
+from rmqspark.errors import Unreachable
 from rmqspark.remoting.access import OPEN
 from rmqspark.remoting.connection import AsyncConnection
+from rmqspark.remoting.registered_brokers import MASTER_ID, registered_brokers
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -26,10 +23,6 @@ if TYPE_CHECKING:
     from rmqspark.remoting.response import Response
 
 _CONNECT_TIMEOUT_MS: Final = 2_000
-_NAMESRV_TIMEOUT_MS: Final = 3_000
-_MASTER_ID: Final = 0
-
-log = structlog.get_logger("rmqspark.txn")
 
 
 class Peers:
@@ -49,14 +42,14 @@ class Peers:
 
     async def refresh(self) -> bool:
         """Asks the name servers who is there. False, with nothing changed, where none of them answers."""
-        asked = [await _cluster_info(address, self._access) for address in self._name_servers]
+        asked = [await registered_brokers(address, self._access) for address in self._name_servers]
         found = [info for info in asked if info is not None]
         if found:
             self._addresses = {
-                name: broker.brokerAddrs[_MASTER_ID]
+                name: broker.brokerAddrs[MASTER_ID]
                 for info in found
                 for name, broker in info.brokerAddrTable.items()
-                if _MASTER_ID in broker.brokerAddrs and name != self._own_name
+                if MASTER_ID in broker.brokerAddrs and name != self._own_name
             }
         return bool(found) or not self._name_servers
 
@@ -106,18 +99,3 @@ class Peers:
 def unlisted(broker: str) -> Unreachable:
     """The error for a broker that is not there, as far as the name servers know."""
     return Unreachable(f"No name server knows a broker {broker!r}.", address=broker)
-
-
-async def _cluster_info(address: str, access: Access) -> ClusterInfo | None:
-    try:
-        connection = await AsyncConnection.open(address, timeout_ms=_CONNECT_TIMEOUT_MS, access=access)
-    except Unreachable:
-        return None
-    try:
-        response = await connection.call(RequestCode.GET_BROKER_CLUSTER_INFO, timeout_ms=_NAMESRV_TIMEOUT_MS)
-        return ClusterInfo.decode(response.raise_for_code().body)
-    except RmqError as error:
-        log.warning("a name server did not say which brokers there are", namesrv=address, reason=str(error))
-        return None
-    finally:
-        await connection.close()

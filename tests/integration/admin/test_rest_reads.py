@@ -176,6 +176,24 @@ def test_a_message_in_full(rest: Rest, rmq: Rmq, topic: str) -> None:
     assert rest.get("/messages", topic=topic, key="c")["items"] == []
 
 
+def test_messages_of_a_key_page_by_page(rest: Rest, rmq: Rmq, topic: str) -> None:
+    """The newest first, each page in the order of time; none left out, none twice, while others come."""
+    rmq.create_topic(topic, queues=4)
+    rmq.send(topic, *(Message(topic, b"%d" % number, keys=["k"]) for number in range(95)))
+    for at, more in ((f"/topics/{topic}/messages", {}), ("/messages", {"topic": topic})):
+        pages = [rest.get(at, key="k", limit=10, **more)]
+        rmq.send(topic, Message(topic, b"late", keys=["k"]))
+        while pages[-1]["next"]:
+            pages.append(rest.get(at, key="k", limit=10, cursor=pages[-1]["next"], **more))
+        times = [[each["storeTimestamp"] for each in page["items"]] for page in pages]
+        assert all(page == sorted(page) for page in times)
+        assert times == sorted(times, reverse=True)
+        bodies = [each["body"] for page in pages for each in page["items"] if each["body"] != "late"]
+        assert sorted(bodies, key=int) == [str(number) for number in range(95)]
+    strange = rest.client.get("/api/v1/messages", params={"topic": topic, "key": "k", "cursor": "WzEsMiw3XQ"})
+    assert (strange.status_code, strange.json()["code"]) == (400, "invalid_argument")
+
+
 def test_the_schema_of_a_topic(rest: Rest, rmq: Rmq, topic: str) -> None:
     """What rmq topic schema prints."""
     rmq.create_topic(topic)

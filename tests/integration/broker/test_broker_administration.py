@@ -592,6 +592,26 @@ def test_as_many_messages_of_a_key_are_found_as_fit_into_an_answer(on_broker) ->
     on_broker(talk)
 
 
+def test_messages_of_a_key_are_walked_down(on_broker) -> None:
+    """From a place in the log, the newest first; where none is left, that is said, and no error."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        for number in range(5):
+            await client.send("orders", b"%d" % number, {"KEYS": "k", "UNIQ_KEY": f"U{number}"})
+        found, below = [], 1 << 62
+        while below >= 0:
+            header = QueryMessageRequestHeader("orders", "k", 2, 0, 1 << 62, below)
+            answer = await client.ask(RequestCode.QUERY_MESSAGE, header)
+            records = bench.records(answer)
+            found += [record.body for record in records]
+            assert all(record.physical_offset < below for record in records)
+            below = int(answer.fields["walkedToPhyOffset"])
+        assert found == [b"4", b"3", b"2", b"1", b"0"]
+
+    on_broker(talk)
+
+
 def test_settings_can_be_read_by_rocketmqs_names(on_broker) -> None:
     """Broker's and store's in one text of properties; the version of the topic table goes with it."""
 

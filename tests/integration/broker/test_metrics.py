@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from rmqspark import AdminClient, Message, Producer, PullConsumer, PushConsumer, TransactionProducer, TransactionState
 from rmqspark.broker.config import BrokerConfig
-from rmqspark.broker.metrics.families import FAMILIES, Family
+from rmqspark.broker.metrics.families import FAMILIES, FOLLOWING, SLAVE_BEHIND, Family
 from rmqspark.client.broker_admin import BrokerAdmin
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.clock import SystemClock
@@ -34,6 +34,7 @@ pytestmark = pytest.mark.integration
 
 PATIENCE_MS = 60_000
 COMMON = {"cluster": "Night", "node_type": "broker", "node_id": "broker-a", "zone": "east"}
+OF_REPLICAS = (SLAVE_BEHIND, FOLLOWING)  # told where there is a slave: replication/test_slaves_seen.py
 OTEL = {"otel_scope_name": "broker-meter"}
 
 
@@ -193,7 +194,7 @@ def call(mq: LocalCluster, code: RequestCode, header: Any = None, body: bytes = 
         client.broker("broker-a").call(code, header, body, timeout_ms=PATIENCE_MS)
 
 
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+@pytest.mark.parametrize("family", [each for each in FAMILIES if each not in OF_REPLICAS], ids=lambda each: each.name)
 def test_every_metric_is_there_with_its_labels_and_its_type(watched: Watched, family: Family) -> None:
     """Under the name that is on the wire, and where RocketMQ's docs say another, under that, too."""
     text = watched.after.text

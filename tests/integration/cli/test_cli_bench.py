@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rmqspark.testing.rmq import Rmq
+    from tests.certificates import Authority
 
 pytestmark = pytest.mark.integration
 FEW = ("--count", "400", "--connections", "8", "--queues", "2")
@@ -66,6 +67,43 @@ def test_without_servers_it_starts_its_own(processes: Any) -> None:
     assert (document["own"], len(document["serverPids"])) == (True, 2)
     assert list(processes.directory.glob("rmq-bench-*")) == []
     assert not any(os.path.exists(f"/proc/{pid}") for pid in document["serverPids"])
+
+
+@pytest.mark.parametrize("batch", ["1", "16"])
+def test_it_signs_and_encrypts_as_other_verbs(processes: Any, authority: Authority, batch: str) -> None:
+    """Against servers that take nothing else, every stage; with the keys of a file, too."""
+    made = authority.issue()
+    (processes.directory / "guarded.toml").write_text(f"""
+authentication_enabled = true
+authorization_enabled = true
+init_authentication_user = '{{"username":"root","password":"root-secret"}}'
+tls_server_mode = "enforcing"
+tls_server_cert_path = "{made.cert_path}"
+tls_server_key_path = "{made.key_path}"
+tls_enable = true
+tls_client_trust_cert_path = "{authority.path}"
+""")
+    keys = processes.directory / "root.toml"
+    keys.write_text('access_key = "root"\nsecret_key = "root-secret"\n')
+    keys.chmod(0o600)
+    around = {"RMQ_NAMESRV": processes.up("-c", "guarded.toml").namesrv}
+    around |= {"RMQ_TLS_ENABLE": "true", "RMQ_TLS_CLIENT_TRUST_CERT_PATH": authority.path}
+    words = ("bench", *FEW, "--batch", batch, "--rate", "2000", "--depth", "2", "--json")
+    outcome = processes.run("--credentials", str(keys), *words, **around)
+    assert outcome.code == 0, outcome.err
+    for stage in outcome.json["stages"]:
+        assert (stage["messages"] >= 400, stage["errors"]) == (True, 0)
+    unsigned = processes.run(*words, **around)
+    assert (unsigned.code, "RMQ_ACCESS_KEY" in unsigned.err) == (1, True)
+
+
+def test_its_own_servers_are_asked_without(processes: Any, authority: Authority) -> None:
+    """Whatever the environment says of those that run."""
+    around = {"RMQ_TLS_ENABLE": "true", "RMQ_TLS_CLIENT_TRUST_CERT_PATH": authority.path}
+    around |= {"RMQ_ACCESS_KEY": "a", "RMQ_SECRET_KEY": "b"}
+    outcome = processes.run("bench", "--own", *FEW, "--stage", "producer", "--json", **around)
+    assert outcome.code == 0, outcome.err
+    assert outcome.json["stages"][0]["errors"] == 0
 
 
 def test_an_interrupted_one_gives_the_figures_so_far(processes: Any, rmq: Rmq, mq: Any) -> None:

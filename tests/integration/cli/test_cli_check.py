@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from rmqspark.testing import LocalCluster
     from rmqspark.testing.rmq import Rmq
 
+    from .conftest import Processes
+
     Run = Callable[..., Any]
 
 pytestmark = pytest.mark.integration
@@ -93,3 +95,34 @@ def test_whatever_keeps_a_check_from_an_answer_is_unknown(cli: Run, words: tuple
     outcome = cli("check", *words)
     assert (outcome.code, len(outcome.lines)) == (3, 1), outcome
     assert outcome.out.startswith("UNKNOWN: ")
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        ("--bogus",),
+        ("--bogus", "x"),
+        ("--bogus=topic",),
+        ("--context", "nowhere"),
+        ("--context", ""),
+        ("--context", "topic", "--bogus"),
+        ("--credentials", "nowhere"),
+    ],
+)
+def test_a_wrong_option_before_the_word_check_is_unknown_too(processes: Processes, before: tuple[str, ...]) -> None:
+    """Wherever it stands in the command line of a check."""
+    outcome = processes.run(*before, "check", "lag")
+    assert (outcome.code, len(outcome.lines)) == (3, 1), outcome
+    assert outcome.out.startswith("UNKNOWN: ")
+
+
+def test_a_wrong_option_of_other_verbs_stays_one(processes: Processes) -> None:
+    """Also where the word check stands somewhere in it."""
+    cases = (
+        (["--bogus", "topic", "describe", "check"], 2),
+        (["--context", "check", "topic", "list"], 1),
+        (["--bogus"], 2),
+    )
+    for words, code in cases:
+        outcome = processes.run(*words)
+        assert (outcome.code, outcome.out) == (code, ""), words

@@ -22,6 +22,7 @@ pytestmark = pytest.mark.integration
 
 WRONG_COMMAND_LINE = 2
 FAILED = 1
+NO_SUCH_QUERY = 3
 
 WITH_A_CLUSTER = [
     ("sendd hello x", WRONG_COMMAND_LINE, r"No such command 'sendd'. Did you mean 'send'"),
@@ -69,7 +70,7 @@ WITH_A_CLUSTER = [
     ("txn describe nobody", FAILED, r"No broker knows transactional id 'nobody'"),
     ("txn rollback nobody --yes", FAILED, r"No broker knows transactional id 'nobody'"),
     ("spark diagnose nobody", FAILED, r"No broker has heard of a query 'nobody'.*\(4 letters or more\)"),
-    ("audit nobody", FAILED, r"No batch of 'nobody' was committed"),
+    ("audit nobody", NO_SUCH_QUERY, r"No batch of 'nobody' was committed"),
     ("bench --topic nowhere", FAILED, r"'nowhere' does not exist"),
     ("bench --stage odd", WRONG_COMMAND_LINE, r"--stage 'odd' is none of"),
     ("message query nowhere --key x", FAILED, r"'nowhere' does not exist"),
@@ -96,7 +97,12 @@ WITH_A_CLUSTER = [
     ("namesrv --host 0.0.0.0", WRONG_COMMAND_LINE, r"Refusing to listen on 0.0.0.0.*--insecure"),
     ("up --host 0.0.0.0 --insecure --namesrv-port 0", WRONG_COMMAND_LINE, r"host clients reach it.*--advertise"),
     ("namesrv --tls-server-mode enforcing", WRONG_COMMAND_LINE, r"tls_server_mode is enforcing, .* no certificate"),
-    ("up --tls-server-cert-path missing.pem", WRONG_COMMAND_LINE, r"tls_server_cert_path missing.pem cannot be read"),
+    ("up --tls-server-cert-path missing.pem", WRONG_COMMAND_LINE, r"Error: --tls-server-cert-path missing.pem cannot"),
+    (
+        "broker --tls-enable true --tls-client-trust-cert-path missing.pem",
+        WRONG_COMMAND_LINE,
+        r"Error: --tls-client-trust-cert-path missing.pem cannot be read: No such file",
+    ),
     ("up --flush-disk-type SOON", WRONG_COMMAND_LINE, r"ASYNC_FLUSH or SYNC_FLUSH, not 'SOON'"),
     ("up --config missing.toml", WRONG_COMMAND_LINE, r"--config missing.toml cannot be read: No such file"),
     ("up --config typo.conf", WRONG_COMMAND_LINE, r"--config typo.conf: Unknown setting.*'flush_disk_type'"),

@@ -17,6 +17,7 @@ from rmqspark.protocol.bodies.queries import QueryQueue, QueryReport
 from rmqspark.protocol.bodies.txn import AuditedBatch, InputRange, OutputRange
 from rmqspark.sink.commit import commit
 from rmqspark.sink.transaction_options import TransactionOptions
+from rmqspark.testing.ports import reserved_port
 
 from ..batches import committed, written
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rmqspark.testing.rmq import Rmq
+
+    from .conftest import Processes
 
     Run = Callable[..., Any]
 
@@ -96,8 +99,17 @@ def test_an_audit_shows_both_sides(ok: Run, cli: Run, rmq: Rmq, topic: str) -> N
     assert (document["gaps"], document["duplicates"], document["findings"]) == (0, 0, [])
     assert [batch["rows"] for batch in document["batches"]] == [2, 1]
     assert not document["inputsTold"]
+
+
+def test_an_audit_of_what_is_not_there_is_no_gap(cli: Run, processes: Processes) -> None:
+    """An exit code of its own, as nobody who answers has: scripts tell the three apart."""
     unknown = cli("audit", "nobody")
-    assert (unknown.code, "rmq txn list" in unknown.err) == (1, True)
+    assert (unknown.code, unknown.out, "rmq txn list" in unknown.err) == (3, "", True)
+    with reserved_port() as port:
+        silent = processes.run("audit", "totals", "--namesrv", f"127.0.0.1:{port}")
+    assert (silent.code, silent.out) == (4, "")
+    assert silent.err.startswith("Error: No name server answers")
+    assert cli("audit", "").code == 2
 
 
 def test_an_audit_ends_with_1_where_something_is_missing_or_twice(cli: Run, rmq: Rmq, topic: str) -> None:

@@ -15,6 +15,7 @@ from rmqspark.clock import SystemClock
 from rmqspark.errors import DamagedFile, InvalidArgument, InvalidFilter, InvalidName, Unreachable
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.names import dead_letter_topic, retry_topic
+from rmqspark.rebalance.strategies import Strategy
 from rmqspark.testing import LocalCluster, cluster
 from rmqspark.testing.in_process import TEST_STORE
 from rmqspark.testing.manual_clock import ManualClock
@@ -258,7 +259,9 @@ def test_what_no_consumer_takes(mq: LocalCluster) -> None:
         ({"max_reconsume_times": -2}, "max_reconsume_times"),
         ({"consume_from": "yesterday"}, "consume_from is 'yesterday'"),
         ({"ordered": True, "broadcasting": True}, "exclude each other"),
-        ({"allocate_strategy": "randomly"}, "allocate_strategy is 'randomly', but must be one of: averagely"),
+        ({"allocate_strategy": "randomly"}, "allocate_strategy cannot be 'randomly': one of averagely"),
+        ({"allocate_strategy": Strategy("randomly")}, "allocate_strategy is 'randomly', but must be one of: averagely"),
+        ({"allocate_strategy": "machine-room-nearby:EAST"}, "what its client id begins with"),
     ]:
         with pytest.raises(InvalidArgument, match=complaint):
             made(**options)

@@ -79,7 +79,7 @@ def test_a_server_that_is_trusted(ask: Any, serve: Serve, authority: Authority) 
 @pytest.mark.parametrize(
     ("names", "expired", "words"),
     [
-        (("elsewhere.example",), False, r"another host .* tls_client_check_host = false"),
+        (("elsewhere.example",), False, r"another host .* Tls.check_host to false"),
         (("127.0.0.1",), True, r"certificate has expired\. Renew it"),
     ],
 )
@@ -102,7 +102,7 @@ def test_an_authority_that_is_not_known(ask: Any, serve: Serve, authority: Autho
     """Neither ours nor one the system trusts will do; whoever wants to may look away."""
     served = serve(ROUTES, tls=serving(stranger))
     for access in (trusting(authority), trusting(authority, check_host=False), Access(tls=Tls())):
-        with pytest.raises(HandshakeFailed, match=r"is not trusted .* with tls_client_trust_cert_path"):
+        with pytest.raises(HandshakeFailed, match=r"is not trusted .* with Tls.trust_cert_path"):
             ask(served.address, access)
     assert ask(served.address, Access(tls=Tls(auth_server=False))) == b"hello"
 
@@ -110,7 +110,7 @@ def test_an_authority_that_is_not_known(ask: Any, serve: Serve, authority: Autho
 def test_no_name_server_that_is_trusted(serve: Serve, authority: Authority, stranger: Authority) -> None:
     """The hint is what to do about the handshake, not how to start one."""
     served = serve(ROUTES, tls=serving(stranger))
-    words = r"No name server answers .* with tls_client_trust_cert_path"
+    words = r"No name server answers .* with Tls.trust_cert_path"
     with ClusterClient(served.address, access=trusting(authority)) as cluster, pytest.raises(Unreachable, match=words):
         cluster.topics()
 
@@ -140,7 +140,7 @@ def test_a_server_that_wants_a_certificate(ask: Any, serve: Serve, authority: Au
 @both
 def test_files_of_ours_that_cannot_be_used(ask: Any) -> None:
     """Nobody is called with them."""
-    with pytest.raises(InvalidArgument, match="tls_client_trust_cert_path /nowhere cannot be read"):
+    with pytest.raises(InvalidArgument, match="Tls.trust_cert_path /nowhere cannot be read"):
         ask("127.0.0.1:1", Access(tls=Tls("/nowhere")))
 
 

@@ -57,6 +57,6 @@ class EncryptedRawClient(RawClient):
         super().__init__(address, **options)
         clock = SystemClock()
         deadline_ms = clock.monotonic_ms() + 1000 * PATIENCE_S
-        channel = open_channel(self.socket, address, client_session(address, tls), deadline_ms, clock)
+        channel = open_channel(self.socket, address, client_session(address, tls), deadline_ms, clock, tls.names)
         self.socket.settimeout(PATIENCE_S)
         self.socket = EncryptedSocket(self.socket, channel)

@@ -22,6 +22,7 @@ from rmqspark.protocol.commands.command import decode_command, encode_response, 
 from rmqspark.protocol.commands.frame import FrameDecoder
 from rmqspark.protocol.records.batch import decode_batch
 from rmqspark.protocol.records.properties import Property, decode_properties
+from rmqspark.protocol.signature import signature, signer
 from rmqspark.testing.scripted_peer import ScriptedPeer, answer, cut, expect, send_bytes
 
 QUEUE = MessageQueue("t", "broker-a", 3)
@@ -56,6 +57,19 @@ def test_so_have_those_of_a_batch() -> None:
     assert [bytes(element.body) for element in elements] == [b"x" * 10] * 3
     ids = [decode_properties(element.properties)[Property.UNIQ_KEY] for element in elements]
     assert ids == [f"{RUN}000000FF{number:04X}" for number in range(3)]
+
+
+@pytest.mark.parametrize("messages", [1, 3])
+def test_each_request_is_signed(messages: int) -> None:
+    """As a server verifies it, with the number of the request in what is signed."""
+    frame = SendFrame(QUEUE, 7, messages, 10, RUN, 1_700_000_000_000, signer("bench", "s3cret"))
+    signatures = set()
+    for number in range(4):
+        fields, _, body = decoded(frame.numbered(number))
+        assert fields["AccessKey"] == "bench"
+        assert fields["Signature"] == signature(fields, body, "s3cret")
+        signatures.add(fields["Signature"])
+    assert len(signatures) == 4
 
 
 def frames(count: int) -> list[SendFrame]:

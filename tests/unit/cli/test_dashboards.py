@@ -59,6 +59,8 @@ GAUGES = {
     ),
     "rocketmq_timing_messages": f"topic {STORAGE}",
     "rocketmq_timer_message_snapshot": "timer_bound_s",
+    **dict.fromkeys(("rmqspark_slaves", "rmqspark_slaves_in_sync", "rmqspark_slaves_wanted"), ""),
+    "rmqspark_slave_behind_bytes": "slave",
     "rmqspark_transactions": "state",
     "rmqspark_query_offsets_behind": "query source",
     "rmqspark_query_seconds_behind": "query",

@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rmqspark.cli.formats import READ_COLUMNS, SOURCE_ONLY
 from rmqspark.cli.message_files import Recorded, read_file, writing
 from rmqspark.cli.topic_files import at_pace
 from rmqspark.client.in_time_order import in_time_order
 from rmqspark.client.spans import Span
 from rmqspark.errors import DecodeError, InvalidArgument
 from rmqspark.model import Message, MessageQueue, ReceivedMessage
+from rmqspark.sink.schema import SOURCE_ONLY as SINK_SOURCE_ONLY
+from rmqspark.sink.schema import WRITTEN_COLUMNS
 from rmqspark.testing.manual_clock import ManualClock
 
 if TYPE_CHECKING:
@@ -90,6 +93,8 @@ def test_a_file_that_was_not_finished_is_not_there(tmp_path: Path) -> None:
         ("t.csv", b"topic,body\nt,x\nt,\n", "row 2: The body is empty"),
         ("t.csv", b"topic,body\nt,x,y\n", "row 1 has more fields than the heading"),
         ("t.csv", b"topic,body\nt,\xff\n", "no CSV in UTF-8"),
+        ("t.csv", b"topic,body,properties\nt,x,a=1\n", "row 1: properties 'a=1' cannot be read: it is not valid JSON"),
+        ("t.csv", b"topic,body,properties\nt,x,[1]\n", "row 1: properties .* a JSON object is accepted"),
         ("t.csv", b"topic,body\nt," + b"x" * (7 << 20), "no CSV.*field larger"),
         ("t.parquet", b"not Parquet", "no Parquet file"),
     ],
@@ -108,6 +113,10 @@ def test_files_that_do_not_hold_what_they_should(name: str, content: bytes, stor
         ("t.jsonl", None, "does not exist"),
         ("t.jsonl", b'{"body":"x"}', "row 1 names no topic.*--topic"),
         ("t.jsonl", b'{"topic":"mine","id":1}', "row 1 names no topic"),
+        ("t.csv", b"topic,body,tgas\nt,x,paid\n", "row 1: nothing is known of column 'tgas'.*Did you mean 'tags'"),
+        ("t.csv", b"topic,body,price,tgas\nt,x,1,y\n", "of columns 'price', 'tgas'. Did you mean 'tags'"),
+        ("t.csv", b"topic,body,price\nt,x,1\n", "of column 'price'. Put it into body"),
+        ("t.jsonl", b'{"topic":"t","body":"x"}\n{"topic":"t","body":"x","Queueid":1}', "row 2.*'Queueid'.*'queueId'"),
     ],
 )
 def test_files_that_other_words_would_mend(name: str, content: bytes | None, story: str, tmp_path: Path) -> None:
@@ -251,3 +260,24 @@ def test_what_is_no_file_to_write(make: Callable[[Path], None], story: str, tmp_
     with pytest.raises(InvalidArgument, match=story):
         writing(tmp_path / "orders.jsonl")
     assert list(tmp_path.iterdir()) == [tmp_path / "orders.jsonl"]
+
+
+def test_properties_in_a_field_of_csv(tmp_path: Path) -> None:
+    """A JSON object, or nothing."""
+    file = tmp_path / "t.csv"
+    file.write_text('body,properties\nx,"{""region"":""eu"",""n"":7}"\ny,\n')
+    assert [each.message.properties for each in read_file(file, "t")] == [{"region": "eu", "n": "7"}, {}]
+
+
+def test_unknown_columns_may_be_left_out(tmp_path: Path) -> None:
+    """Where that is said; a row without a body has no unknown ones, for it is the body."""
+    file = tmp_path / "t.csv"
+    file.write_text("body,price\nx,1\n")
+    assert [each.message.body for each in read_file(file, "t", ignores_unknown=True)] == [b"x"]
+    file.write_text("id,price\n7,1\n")
+    assert [each.message.body for each in read_file(file, "t")] == [b'{"id": "7", "price": "1"}']
+
+
+def test_files_and_sink_know_the_same_columns() -> None:
+    """What Spark writes, or passes over, a file may have, too."""
+    assert {*WRITTEN_COLUMNS, *SINK_SOURCE_ONLY} <= {*READ_COLUMNS, *SOURCE_ONLY}

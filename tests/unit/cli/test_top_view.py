@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from rmqspark.cli.top.verb import _sort_of
 from rmqspark.cli.top.view import Sort, document, frame_text, readers_sorted, topics_sorted
 from rmqspark.client.rates import BrokerRates, OpenTransaction, Rates, ReaderRates, TopicRates
+from rmqspark.client.replicas import SlaveStatus
 
 READERS = (
     ReaderRates("slow", "", 10, 1.0, None, False),
@@ -84,3 +87,17 @@ def test_a_frame_fits_its_terminal(height: int) -> None:
     shown = sum(line.startswith("topic-") for line in lines)
     assert shown + left_out[0] == 100 if left_out else shown == 100
     assert any(line.startswith("T ") for line in lines)
+
+
+def test_slaves_have_a_table_of_their_own() -> None:
+    """Where there are any."""
+    slave = SlaveStatus("broker-a", 1, "h:9", is_connected=True, behind_bytes=3 << 20, is_in_sync=True)
+    shown = replace(FRAME, brokers=(replace(BROKERS[0], slaves=(slave,)),))
+    row = next(line for line in frame_text(shown, Sort.LAG).splitlines() if "h:9" in line)
+    assert row.split() == ["broker-a", "1", "h:9", "SLAVE", "3.0", "MiB", "yes", "ok"]
+    assert "slave of" not in frame_text(FRAME, Sort.LAG)
+    (broker,) = document(shown, Sort.LAG)["brokers"]
+    assert broker["slaves"] == [
+        {"brokerId": 1, "address": "h:9", "role": "SLAVE", "connected": True, "behindBytes": 3 << 20, "inSync": True}
+        | {"state": "ok"}
+    ]

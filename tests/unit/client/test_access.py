@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from rmqspark import Access, AdminClient, Credentials, Producer, Tls
-from rmqspark.client.access import access_of_environment, resolve_access
+from rmqspark.client.access import VARIABLES, access_of_environment, resolve_access
 from rmqspark.client.shared import shared_client
 from rmqspark.errors import InvalidArgument
 from rmqspark.remoting.access import OPEN
@@ -26,7 +26,7 @@ TLS = {"RMQ_TLS_ENABLE": "true"}
         (KEYS, Access(Credentials("ak", "s3cret"))),
         ({**KEYS, "RMQ_SECURITY_TOKEN": "t"}, Access(Credentials("ak", "s3cret", "t"))),
         ({**KEYS, "RMQ_CREDENTIALS": "/nowhere"}, Access(Credentials("ak", "s3cret"))),
-        (TLS, Access(tls=Tls())),
+        (TLS, Access(tls=Tls(names=VARIABLES))),
         ({"RMQ_TLS_ENABLE": "false", "RMQ_TLS_CLIENT_CERT_PATH": "/c"}, OPEN),
         (
             {
@@ -38,7 +38,7 @@ TLS = {"RMQ_TLS_ENABLE": "true"}
                 "RMQ_TLS_CLIENT_AUTH_SERVER": "False",
                 "RMQ_TLS_CLIENT_CHECK_HOST": "false",
             },
-            Access(tls=Tls("/ca", "/c", "/k", "p", auth_server=False, check_host=False)),
+            Access(tls=Tls("/ca", "/c", "/k", "p", auth_server=False, check_host=False, names=VARIABLES)),
         ),
     ],
 )

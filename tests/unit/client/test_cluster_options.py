@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqspark.client.cluster_options import access_of
+from rmqspark.client.access import VARIABLES
+from rmqspark.client.cluster_options import OPTIONS, access_of
 from rmqspark.errors import InvalidArgument
 from rmqspark.remoting.access import OPEN, Access, Credentials, Tls
+from rmqspark.remoting.tls.contexts import client_context
 from rmqspark.sink.option_table import SINK_OPTIONS
 from rmqspark.sink.options import SinkOptions
 from rmqspark.source.option_table import SOURCE_OPTIONS
@@ -56,14 +59,14 @@ def parse(request: pytest.FixtureRequest) -> Callable[[dict[str, str]], Access]:
         (SIGNED, Access(CREDENTIALS)),
         ({"ACCESSKEY": "ak", "secretkey": "s3cret", "SecurityToken": "t"}, Access(Credentials("ak", "s3cret", "t"))),
         ({"tlsEnable": "false"}, OPEN),
-        ({"tlsEnable": "TRUE"}, Access(tls=Tls())),
+        ({"tlsEnable": "TRUE"}, Access(tls=Tls(names=OPTIONS))),
         (
             {**SIGNED, "tlsEnable": "true", "tlsTrustCertPath": "/ca", "tlsCertPath": "/c", "tlsKeyPath": "/k"},
-            Access(CREDENTIALS, Tls("/ca", "/c", "/k")),
+            Access(CREDENTIALS, Tls("/ca", "/c", "/k", names=OPTIONS)),
         ),
         (
             {"tlsEnable": "true", "tlsKeyPassword": "p", "tlsAuthServer": "false", "tlsCheckHost": "false"},
-            Access(tls=Tls(key_password="p", auth_server=False, check_host=False)),
+            Access(tls=Tls(key_password="p", auth_server=False, check_host=False, names=OPTIONS)),
         ),
     ],
 )
@@ -106,8 +109,8 @@ def test_a_query_goes_by_the_driver_s_environment(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("RMQ_SECURITY_TOKEN", "token")
     monkeypatch.setenv("RMQ_TLS_ENABLE", "true")
     of_environment = Credentials("env", "key", "token")
-    assert access_of({}) == Access(of_environment, Tls())
-    assert access_of(SIGNED) == Access(CREDENTIALS, Tls())
+    assert access_of({}) == Access(of_environment, Tls(names=VARIABLES))
+    assert access_of(SIGNED) == Access(CREDENTIALS, Tls(names=VARIABLES))
     assert access_of({"tlsEnable": False}) == Access(of_environment)
 
 
@@ -131,3 +134,36 @@ def test_options_show_no_secret() -> None:
         text = f"{options} {options!r} {options}"
         assert "Credentials('ak', ***)" in text
         assert not any(secret in text for secret in ("s3cret", "t0ken", "pa55"))
+
+
+@pytest.mark.parametrize(
+    ("given", "environ", "said"),
+    [
+        ({"tlsenable": "true", "tlstrustcertpath": "/nowhere"}, {}, "tlsTrustCertPath /nowhere cannot be read"),
+        (
+            {"tlsEnable": "true", "tlsKeyPath": "/nowhere"},
+            {},
+            "tlsKeyPath is the key of no certificate. Name tlsCertPath.",
+        ),
+        (
+            {},
+            {"RMQ_TLS_ENABLE": "true", "RMQ_TLS_CLIENT_CERT_PATH": "/nowhere"},
+            "$RMQ_TLS_CLIENT_CERT_PATH /nowhere cannot be read",
+        ),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_called_as_the_user_called_it(
+    parse: Callable[[dict[str, str]], Access],
+    monkeypatch: pytest.MonkeyPatch,
+    given: dict[str, str],
+    environ: dict[str, str],
+    said: str,
+) -> None:
+    """By the option, or the variable: RocketMQ's setting of the same meaning is nothing that he wrote."""
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    access = pickle.loads(pickle.dumps(parse(given)))  # as it comes to a task
+    assert access.tls is not None
+    with pytest.raises(InvalidArgument) as refused:
+        client_context(access.tls)
+    assert str(refused.value).startswith(said)

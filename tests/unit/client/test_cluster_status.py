@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from rmqspark.client.cluster_status import BrokerStatus, ClusterStatus, NameServerStatus, Problem, problems
+from rmqspark.client.replicas import Replicas, SlaveStatus
 
 WELL = {"brokerActive": "true", "commitLogDiskRatio": "0.5", "bootTimestamp": "1000", "dispatchBehindBytes": "0"}
 GIB = 1 << 30
@@ -53,6 +54,45 @@ def test_what_is_wrong_with_a_broker(there: BrokerStatus, severity: str, story: 
     (problem,) = problems(status(there))
     assert (problem.severity, problem.subject) == (severity, "broker-a")
     assert story in problem.story
+
+
+SYNC_MASTER = {"brokerRole": "SYNC_MASTER", "inSyncReplicas": "3"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "story"),
+    [
+        ({"is_connected": True, "behind_bytes": 0, "is_in_sync": True}, ""),
+        ({}, ""),
+        ({"is_connected": False, "behind_bytes": 7, "is_in_sync": False}, "does not follow its master"),
+        ({"is_connected": True, "behind_bytes": GIB, "is_in_sync": False}, "is 1,024 MiB behind its master"),
+        ({"silence": "Refused."}, "is registered and does not answer: Refused."),
+        ({"is_master": True}, "is registered with a slave's id and follows no master"),
+    ],
+)
+def test_what_is_wrong_with_a_slave(fields: dict[str, Any], story: str) -> None:
+    """A warning of its own; of one that RocketMQ before 5 runs nothing is known, and nothing said."""
+    slave = SlaveStatus("broker-a", 1, "h:2", **fields)
+    there = status(broker(addresses={0: "h:1", 1: "h:2"}, replicas=Replicas((slave,), 1)))
+    assert problems(there) == ([Problem("warning", "slave 1 of broker-a", story)] if story else [])
+
+
+@pytest.mark.parametrize(
+    ("in_sync", "settings", "story"),
+    [
+        (0, SYNC_MASTER, "a send waits for 2 slaves in sync, and there is none"),
+        (1, SYNC_MASTER, "a send waits for 2 slaves in sync, and there is one"),
+        (2, SYNC_MASTER, ""),
+        (None, SYNC_MASTER, ""),
+        (0, {"brokerRole": "SYNC_MASTER"}, ""),
+        (0, {**SYNC_MASTER, "inSyncReplicas": "2"}, "a send waits for 1 slave in sync, and there is none"),
+        (0, {**SYNC_MASTER, "brokerRole": "ASYNC_MASTER"}, ""),
+    ],
+)
+def test_a_master_that_waits_for_slaves(in_sync: int | None, settings: dict[str, str], story: str) -> None:
+    """Only SYNC_MASTER does, and RocketMQ's not by default."""
+    there = status(broker(settings=settings, replicas=Replicas((), in_sync)))
+    assert problems(there) == ([Problem("warning", "broker-a", story)] if story else [])
 
 
 def test_a_disk_with_its_own_bounds() -> None:

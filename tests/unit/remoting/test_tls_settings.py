@@ -13,7 +13,7 @@ from rmqspark.errors import InvalidArgument
 from rmqspark.namesrv.config import NamesrvConfig
 from rmqspark.remoting.access import Access, Tls
 from rmqspark.remoting.tls.contexts import certified_host, client_context, server_context
-from rmqspark.remoting.tls.settings import TlsServing
+from rmqspark.remoting.tls.settings import CLIENT_SETTINGS, TlsServing
 from rmqspark.settings import as_properties, describe, load, parse_file
 
 if TYPE_CHECKING:
@@ -69,9 +69,9 @@ def test_rocketmqs_lines_are_understood() -> None:
 def test_a_broker_calls_others_as_it_is_told() -> None:
     """Without TLS by default; with it, servers are verified unless that is switched off."""
     assert BrokerConfig(tls_client_trust_cert_path="ca.pem").access == Access()
-    assert BrokerConfig(tls_enable=True).access == Access(tls=Tls())
+    assert BrokerConfig(tls_enable=True).access == Access(tls=Tls(names=CLIENT_SETTINGS))
     told = BrokerConfig(tls_enable=True, tls_client_trust_cert_path="ca.pem", tls_client_check_host=False)
-    assert told.access == Access(tls=Tls("ca.pem", check_host=False))
+    assert told.access == Access(tls=Tls("ca.pem", check_host=False, names=CLIENT_SETTINGS))
 
 
 def test_passwords_are_shown_nowhere() -> None:
@@ -124,7 +124,7 @@ def test_keys_with_a_password_are_opened(authority: Authority) -> None:
     assert server_context(TlsServing(cert, key, "swordfish"))
     with pytest.raises(InvalidArgument, match="Set tls_server_key_password"):
         server_context(TlsServing(cert, key))
-    with pytest.raises(InvalidArgument, match="tls_client_key_password does not open the key"):
+    with pytest.raises(InvalidArgument, match="Tls.key_password does not open the key"):
         client_context(Tls(cert_path=cert, key_path=key, key_password="haddock"))
 
 
@@ -142,12 +142,12 @@ def test_files_that_cannot_be_used_are_named(authority: Authority, tmp_path: Pat
     damaged = tmp_path / "damaged.pem"
     damaged.write_text("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
     for tls, words in [
-        (Tls("/nowhere.pem"), "tls_client_trust_cert_path /nowhere.pem cannot be read: No such file"),
+        (Tls("/nowhere.pem"), "Tls.trust_cert_path /nowhere.pem cannot be read: No such file"),
         (Tls(str(tmp_path)), "cannot be read: Is a directory"),
-        (Tls(key), "tls_client_trust_cert_path .* holds no certificate in PEM"),
+        (Tls(key), "Tls.trust_cert_path .* holds no certificate in PEM"),
         (Tls(str(damaged)), "holds a certificate that cannot be read"),
-        (Tls(cert_path=cert), "tls_client_cert_path .* holds no private key in PEM"),
-        (Tls(cert_path=cert, key_path=cert), "tls_client_key_path .* holds no private key in PEM"),
+        (Tls(cert_path=cert), "Tls.cert_path .* holds no private key in PEM"),
+        (Tls(cert_path=cert, key_path=cert), "Tls.key_path .* holds no private key in PEM"),
         (Tls(cert_path=cert, key_path=other_key), "is not the one of the certificate in"),
         (Tls(cert_path=str(damaged), key_path=key), "cannot be read"),
         (Tls(key_path=key), "the key of no certificate"),

@@ -24,6 +24,8 @@ SHARED = {"subscribe": "t", "group": "g", "groupMode": "shared"}
         ({"groupOffsetReset": "latest", "allocateStrategy": "circle"}, Sharing(Strategy("circle"))),
         ({"allocateStrategy": "Consistent-Hash"}, Sharing(Strategy("consistent-hash"))),
         ({"allocateStrategy": "machine-room: a, b"}, Sharing(Strategy("machine-room", ("a", "b")))),
+        ({"allocateStrategy": "Machine-Room"}, Sharing(Strategy("machine-room"))),
+        ({"allocateStrategy": "machine-room-nearby"}, Sharing(Strategy("machine-room-nearby"))),
         ({"allocateStrategy": "MACHINE-ROOM:East"}, Sharing(Strategy("machine-room", ("East",)))),
         ({"allocateStrategy": "machine-room-nearby:a"}, Sharing(Strategy("machine-room-nearby", ("a",)))),
     ],
@@ -47,7 +49,7 @@ def test_a_group_is_not_shared_unasked() -> None:
         ({**SHARED, "startingTimestamp": "-10m"}, "not at 'startingTimestamp'"),
         ({**SHARED, "allocateStrategy": "fairly"}, "one of averagely, circle, config"),
         ({**SHARED, "allocateStrategy": "circle:a"}, "circle takes no rooms"),
-        ({**SHARED, "allocateStrategy": "machine-room"}, "goes by rooms, like machine-room:EAST,WEST"),
+        ({**SHARED, "allocateStrategy": "machine-room:"}, "goes by rooms, like machine-room:EAST,WEST"),
         ({**SHARED, "allocateStrategy": "machine-room-nearby:a,b"}, "like machine-room-nearby:EAST"),
         ({**SHARED, "allocateStrategy": "config"}, "the queues of option 'assign'"),
         (
@@ -87,3 +89,4 @@ def test_rooms_that_no_broker_is_in_are_told() -> None:
     assert sharing.idle_story([plain, west]) is None
     assert sharing.idle_story([]) is None
     assert Sharing(Strategy("machine-room-nearby", ("EAST",))).idle_story([plain]) is None
+    assert Sharing(Strategy("machine-room")).idle_story([plain]) is None

@@ -115,6 +115,9 @@ def test_the_newest_are_found_first_and_at_most_64() -> None:
     assert index.find(TOPIC, "k", *FOREVER, 1000) == [number * 100 for number in range(36, 100)]
     assert index.find(TOPIC, "k", *FOREVER, 2) == [9800, 9900]
     assert index.find("other", "k", *FOREVER) == []
+    assert index.find(TOPIC, "k", *FOREVER, 2, below=9_800) == [9_600, 9_700]
+    assert index.find(TOPIC, "k", *FOREVER, below=100) == [0]
+    assert index.find(TOPIC, "k", *FOREVER, below=0) == []
 
 
 @pytest.mark.parametrize(

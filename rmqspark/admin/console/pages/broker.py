@@ -13,7 +13,7 @@ from rmqspark.admin.console.parts import button, empty, facts, figures, group, s
 from rmqspark.admin.console.snippets import Snippets
 from rmqspark.admin.console.tables import Column, table
 from rmqspark.admin.reads import cluster as look
-from rmqspark.admin.schemas.cluster import BrokerView, SettingView
+from rmqspark.admin.schemas.cluster import BrokerView, SettingView, SlaveView
 
 if TYPE_CHECKING:
     from rmqspark.admin.console.frame import Frame
@@ -54,6 +54,7 @@ def show(frame: Frame, document: _Document, live: Live[_Document]) -> Node:
             ]
         ),
         section("Broker", _facts(visit, broker)),
+        *([section("Slaves", _slaves(visit, broker.slaves))] if broker.slaves else []),
         section(
             "Settings",
             h(
@@ -71,6 +72,7 @@ def _facts(visit: Visit, broker: BrokerView) -> Node:
     known: dict[str, Child] = {
         "State": state(broker.state, "good" if broker.state == "ok" else "bad"),
         "Cluster": broker.cluster,
+        "Role": broker.role or words.UNKNOWN,
         "Addresses": ", ".join(f"{number}: {address}" for number, address in broker.addresses.items()),
         "Version": broker.version or words.UNKNOWN,
         "Flush": broker.flush_disk_type or words.UNKNOWN,
@@ -79,6 +81,18 @@ def _facts(visit: Visit, broker: BrokerView) -> Node:
         "Messages out since then": words.number(broker.messages_out),
     }
     return facts(known)
+
+
+def _slaves(visit: Visit, slaves: list[SlaveView]) -> Node:
+    columns: list[Column[SlaveView]] = [
+        Column("Id", lambda each: str(each.broker_id), is_number=True),
+        Column("Address", lambda each: h("span", each.address, class_="mono")),
+        Column("Role", lambda each: each.role),
+        Column("Behind", lambda each: words.size(each.behind_bytes), is_number=True),
+        Column("In sync", lambda each: words.UNKNOWN if each.in_sync is None else "yes" if each.in_sync else "no"),
+        Column("State", lambda each: state(each.state, "good" if each.state == "ok" else "warning")),
+    ]
+    return table(visit, "Slaves", columns, slaves, lambda each: str(each.broker_id))
 
 
 def _settings(frame: Frame, document: _Document, changed: Change) -> Node:

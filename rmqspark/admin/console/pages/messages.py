@@ -59,7 +59,7 @@ async def build(frame: Frame) -> None:
 def _read(visit: Visit, asked: Asked) -> Page[MessageView]:
     if asked.key is not None:
         wanted = asked.wanted
-        found = look.with_key(visit.cluster, wanted.topic, asked.key, wanted.from_, wanted.to, ON_A_PAGE)
+        found = look.with_key(visit.cluster, wanted.topic, asked.key, wanted.from_, wanted.to, ON_A_PAGE).items
         return Page(items=found[::-1] if wanted.newest_first else found)
     topics.topic(visit.cluster, asked.wanted.topic)  # reading one that is not there would make it
     return look.page(visit.cluster, asked.wanted, ON_A_PAGE, visit.given.get("cursor"))

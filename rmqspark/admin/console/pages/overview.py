@@ -97,6 +97,7 @@ def _brokers(visit: Visit, brokers: list[BrokerView]) -> Node:
     columns: list[Column[BrokerView]] = [
         Column("Broker", lambda each: visit.link(each.broker_name, path("brokers", each.broker_name))),
         Column("State", lambda each: state(each.state, "good") if each.state == "ok" else state(each.state, "bad")),
+        Column("Slaves in sync", _slaves),
         Column("In/s", lambda each: words.rate(each.in_per_second), is_number=True),
         Column("Out/s", lambda each: words.rate(each.out_per_second), is_number=True),
         Column("Disk", lambda each: words.percent(each.disk_used), is_number=True),
@@ -108,6 +109,12 @@ def _brokers(visit: Visit, brokers: list[BrokerView]) -> Node:
     if not brokers:
         return empty("No broker is registered with the name servers.", "rmq up")
     return table(visit, "Brokers", columns, brokers, lambda each: each.broker_name)
+
+
+def _slaves(broker: BrokerView) -> str:
+    there = len(broker.slaves)
+    in_sync = sum(1 for slave in broker.slaves if slave.in_sync)
+    return f"{in_sync} of {there}" if there else "none there"
 
 
 def _groups(visit: Visit, view: OverviewView) -> Node:

@@ -10,11 +10,12 @@ from rmqspark.admin.access import Role
 from rmqspark.admin.config import AdminConfig
 from rmqspark.admin.console.histories import Histories
 from rmqspark.admin.console.nodes import find, texts
-from rmqspark.admin.console.pages import group, messages, transactions
+from rmqspark.admin.console.pages import broker, group, messages, transactions
 from rmqspark.admin.console.preferences import Preferences
 from rmqspark.admin.console.sessions import Sessions
 from rmqspark.admin.console.tail import Tail
 from rmqspark.admin.console.visits import Visit
+from rmqspark.admin.schemas.cluster import SlaveView
 from rmqspark.admin.schemas.groups import GroupQueueView, GroupView
 from rmqspark.testing.manual_clock import ManualClock
 
@@ -88,3 +89,20 @@ def test_a_tail_that_cannot_keep_up_says_so() -> None:
     shown = texts(messages.show_tail(Place(Role.READ, topic="t").visit, tail))
     assert "Only the newest 200 are kept here." in shown
     assert "some are left out" in shown
+
+
+def test_slaves_are_shown_beside_their_master() -> None:
+    """How far behind, in sync or not; unknown is said."""
+    known = {"address": "h:2", "role": "SLAVE", "connected": True, "behind_bytes": 3 << 20, "in_sync": True}
+    well = SlaveView(broker_id=1, state="ok", **known)
+    away = SlaveView(
+        broker_id=2,
+        address="h:3",
+        role="SLAVE",
+        connected=None,
+        behind_bytes=None,
+        in_sync=None,
+        state="does not answer",
+    )
+    shown = texts(broker._slaves(Place(Role.READ).visit, [well, away]))
+    assert [words in shown for words in ("h:2", "3.0 MiB", "yes", "does not answer", "unknown")] == [True] * 5

@@ -1,0 +1,53 @@
+"""`rmq up` with TLS: its broker registers, or somebody is told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.certificates import Authority
+
+    from .conftest import Processes
+
+pytestmark = pytest.mark.integration
+
+
+def flags(authority: Authority) -> list[str]:
+    made = authority.issue()
+    server = ["--tls-server-cert-path", made.cert_path, "--tls-server-key-path", made.key_path]
+    return [*server, "--tls-server-mode", "enforcing"]
+
+
+def test_a_broker_that_could_not_register_is_refused(processes: Processes, authority: Authority) -> None:
+    """At the start, with the setting that is missing."""
+    ended = processes.run("up", "--no-admin", *flags(authority))
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith("Error: tls_server_mode is enforcing, and tls_enable is not on")
+    assert "\n  Set tls_enable, and tls_client_trust_cert_path" in ended.err
+
+
+@pytest.mark.parametrize("is_trusted", [True, False])
+def test_whether_it_is_registered_is_told(processes: Processes, authority: Authority, *, is_trusted: bool) -> None:
+    """With the authority it is; without, people are told beside the address of what they would look for in vain."""
+    trust = ["--tls-client-trust-cert-path", authority.path] if is_trusted else []
+    server = processes.up(*flags(authority), "--tls-enable", "true", *trust)
+    told = "broker-a is not registered with the name server"
+    assert (told in processes.errors) is not is_trusted
+    tls = {"RMQ_TLS_ENABLE": "true", "RMQ_TLS_CLIENT_TRUST_CERT_PATH": authority.path}
+    listed = processes.run("cluster", "info", "--json", RMQ_NAMESRV=server.namesrv, **tls)
+    assert [each["brokerName"] for each in listed.json["brokers"]] == (["broker-a"] if is_trusted else [])
+
+
+def test_a_file_is_called_as_it_was_named(processes: Processes) -> None:
+    """By a flag, a variable, or the setting in a file."""
+    (processes.directory / "queue.toml").write_text('tls_server_cert_path = "missing.pem"\n')
+    for words, environment, name in (
+        (["--tls-server-cert-path", "missing.pem"], {}, "--tls-server-cert-path"),
+        ([], {"RMQ_TLS_SERVER_CERT_PATH": "missing.pem"}, "$RMQ_TLS_SERVER_CERT_PATH"),
+        (["-c", "queue.toml"], {}, "tls_server_cert_path"),
+    ):
+        ended = processes.run("up", "--no-admin", *words, **environment)
+        assert (ended.code, ended.out) == (2, "")
+        assert f"Error: {name} missing.pem cannot be read: No such file or directory.\n" in ended.err
