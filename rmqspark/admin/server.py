@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Final
 import anyio
 import uvicorn
 
+from rmqspark.admin.gate import MOST_BODY_BYTES
+from rmqspark.admin.http_connection import MOST_CONNECTIONS, MOST_HEADER_BYTES, HttpConnection
 from rmqspark.errors import PortInUse
 from rmqspark.remoting.address import format_address
 
@@ -19,7 +21,6 @@ if TYPE_CHECKING:
     from rmqspark.admin.config import AdminConfig
 
 _LAST_WORDS_S: Final = 3  # for answers that are under way
-_MOST_CONNECTIONS: Final = 1_000
 _IDLE_S: Final = 120
 
 
@@ -33,7 +34,10 @@ async def serving(app: FastAPI, config: AdminConfig) -> AsyncIterator[str]:
             access_log=False,
             server_header=False,
             proxy_headers=False,
-            limit_concurrency=_MOST_CONNECTIONS,
+            http=HttpConnection,
+            h11_max_incomplete_event_size=MOST_HEADER_BYTES,
+            ws_max_size=MOST_BODY_BYTES,
+            limit_concurrency=MOST_CONNECTIONS,
             timeout_keep_alive=_IDLE_S,
             timeout_graceful_shutdown=_LAST_WORDS_S,
         )
