@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 MOST_CONNECTIONS: Final = 1_000
 MOST_OF_AN_ADDRESS: Final = MOST_CONNECTIONS // 2  # a proxy in front is one, too
 MOST_HEADER_BYTES: Final = 64 * 1024
+_NO_HTTP: Final = (
+    b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain; charset=utf-8\r\nconnection: close\r\n"
+    b"content-length: %d\r\n\r\n%b"
+)
 
 
 class Phase(Enum):
@@ -38,6 +42,7 @@ class HttpConnection(H11Protocol):
     """A client that has taken nothing of its answer for so long has gone."""
 
     _phase = Phase.NOTHING
+    _is_refused = False  # what it sends is no HTTP, or too long: told, and whatever comes behind it is let go
     _too_late: asyncio.TimerHandle | None = None
     _unread: asyncio.TimerHandle | None = None
 
@@ -49,8 +54,16 @@ class HttpConnection(H11Protocol):
             self._wait_for(Phase.HEAD)
 
     def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        self._look()
+        if not self._is_refused:
+            super().data_received(data)
+            self._look()
+
+    def send_400_response(self, msg: str) -> None:
+        """Without closing at once, as uvicorn does: with bytes unread that is a reset, which takes the answer along."""
+        self._is_refused = True
+        self.transport.write(_NO_HTTP % (len(msg), msg.encode("ascii")))
+        self.transport.write_eof()
+        self._wait_for(Phase.HEAD)
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
@@ -76,7 +89,7 @@ class HttpConnection(H11Protocol):
 
     def _look(self) -> None:
         state = self.conn.their_state
-        if state is h11.IDLE and self._phase is Phase.HEAD:
+        if self._is_refused or (state is h11.IDLE and self._phase is Phase.HEAD):
             return
         if state is h11.SEND_BODY:
             phase = Phase.BODY

@@ -31,6 +31,7 @@ async def serving(app: FastAPI, config: AdminConfig) -> AsyncIterator[str]:
         settings = uvicorn.Config(
             app,
             log_config=None,
+            log_level="error",  # of what is no HTTP there is a warning each: strangers would fill the log
             access_log=False,
             server_header=False,
             proxy_headers=False,

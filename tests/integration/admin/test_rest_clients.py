@@ -57,10 +57,9 @@ def test_a_header_without_an_end_is_not_kept(guarded: Rest) -> None:
     for line in (b"x" * 1000, b"X-Line: 1\r\n" * 100):
         with connected(guarded) as client:
             client.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n")
-            with suppress(ConnectionError):
-                for _ in range(2 * MOST_HEADER_BYTES // len(line)):
-                    client.sendall(line)
-            assert ends(client)[:12] in (b"HTTP/1.1 400", b"")
+            for _ in range(2 * MOST_HEADER_BYTES // len(line)):
+                client.sendall(line)
+            assert ends(client).startswith(b"HTTP/1.1 400")
 
 
 @pytest.mark.parametrize(
