@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rmqspark.cli.options import Json, Namesrv
-from rmqspark.cli.output import fits_terminal, print_json, print_table
+from rmqspark.cli.output import fits_terminal, print_json, print_table, safe
 from rmqspark.cli.words import counted
 from rmqspark.display import time_text
 from rmqspark.protocol.bodies.txn import OutputRange
@@ -63,7 +63,7 @@ def _show(shown: Proof) -> None:
         print("The offsets of each queue: with --json, or in a wider terminal.")
     print()
     for finding in (*shown.resets, *shown.unwritten, *shown.findings):
-        print(f"{finding.kind} in version {finding.version} of {finding.transactional_id}: {finding.story}")
+        print(safe(f"{finding.kind} in version {finding.version} of {finding.transactional_id}: {finding.story}"))
     committed = sum(batch.rows for batch in batches)
     print(
         f"{counted(len(batches), 'batch', 'batches')}: {_read(batches)}, "

@@ -37,9 +37,11 @@ def main() -> None:
 
 
 def _complain(message: str, hint: str, *, exit_code: int) -> None:
-    print(f"Error: {message}", file=sys.stderr)
+    from rmqspark.cli.output import complain
+
+    complain(f"Error: {message}")
     if hint:
-        print(f"  {hint}", file=sys.stderr)
+        complain(f"  {hint}")
     sys.exit(exit_code)
 
 
