@@ -78,7 +78,7 @@ def hers(requests: Requests) -> Iterator[bytes]:
 def test_bad_requests_of_a_user_hurt_nobody(
     tmp_path: Path, amount: Callable[[int, int], int], seed: int, tell: Callable[[str], None]
 ) -> None:
-    """Whatever is wrong with a request, it is carried out or refused; finding out its rights is no fault of a server."""
+    """What is wrong with a request makes it refused, and finding out which rights it takes is no fault of a server."""
     (tmp_path / "broker.conf").write_text(CONF)
     wanted, told = amount(REQUESTS, REQUESTS_OF_A_SOAK), Counter[Any]()
     with Victim(tmp_path / "victim", "-c", str(tmp_path / "broker.conf")) as victim:
