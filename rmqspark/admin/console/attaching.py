@@ -64,7 +64,7 @@ def attach(app: FastAPI, desk: Desk) -> None:
 class _ConsoleMount(Mount):
     """Everything but what is REST's: there, what is not found is an error as REST tells them.
 
-    A page is kept for a minute whether a browser comes for the rest of it or not, in a few hundred KiB. So strangers get
+    A page is kept for a minute whether a browser comes for the rest of it or not, in some hundred KiB. So strangers get
     no more of them than there is room for; who is signed in is not kept out by that.
     """
 
