@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -12,6 +13,7 @@ import uvicorn
 
 from rmqspark.admin.gate import MOST_BODY_BYTES
 from rmqspark.admin.http_connection import MOST_CONNECTIONS, MOST_HEADER_BYTES, HttpConnection
+from rmqspark.admin.mishaps import Mishaps
 from rmqspark.errors import PortInUse
 from rmqspark.remoting.address import format_address
 
@@ -27,6 +29,7 @@ _IDLE_S: Final = 120
 @asynccontextmanager
 async def serving(app: FastAPI, config: AdminConfig) -> AsyncIterator[str]:
     """Serves while the block runs; gives the URL to ask at. PortInUse."""
+    asyncio.get_running_loop().set_exception_handler(Mishaps().tell)
     with _listening(config) as listener:
         settings = uvicorn.Config(
             app,

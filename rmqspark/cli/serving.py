@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import os
 import signal
 import sys
@@ -95,8 +96,17 @@ def _traceback(stream: TextIO, error: Any) -> None:
     stream.write(printable(text.getvalue()))
 
 
+class Libraries(logging.Handler):
+    """What libraries say in Python's own way goes where ours goes, and looks alike."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        told = structlog.get_logger(record.name)
+        told.log(record.levelno, record.getMessage(), logger=record.name, exc_info=record.exc_info)
+
+
 def configure_logs() -> None:
     """Lines for people on a terminal, JSON otherwise; both on standard error. $RMQ_LOG_LEVEL says how much."""
+    logging.basicConfig(handlers=[Libraries()], level=logging.WARNING)
     level = (os.environ.get("RMQ_LOG_LEVEL") or "info").lower()
     if level not in _LEVELS:
         raise InvalidArgument(f"RMQ_LOG_LEVEL is {level!r}, but must be one of {', '.join(_LEVELS)}.")

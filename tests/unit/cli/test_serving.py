@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 import re
 import sys
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 import structlog
 
-from rmqspark.cli.serving import configure_logs
+from rmqspark.cli.serving import Libraries, configure_logs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,8 +84,12 @@ def test_nobody_writes_on_the_terminal_but_the_log(is_terminal: bool, monkeypatc
         assert line.endswith("\n")
         shown = re.sub(r"\x1b\[\d*m", "", line[:-1])  # the renderer's own colours
         assert shown.isprintable()
+    library = logging.getLogger("a library")
+    monkeypatch.setattr(library, "handlers", [Libraries()])
     try:
         raise ValueError("\x9b2J\x1b]0;owned\x07")
     except ValueError:
         log.exception("failed")
+        library.exception("%s", "\x9b2J\x1b]0;owned\x07")
+    assert len(writes.done) == 2
     assert re.sub(r"\x1b\[\d*m|\n", "", b"".join(writes.done).decode()).isprintable()
