@@ -98,7 +98,7 @@ def test_no_setting_takes_what_it_should_not(
             connection.close()
         canary.sing()
         names = Random(seed).sample([*OURS, *ROCKETMQS], amount(40, len(spellings)))
-        refused += _by_rest(victim, tmp_path, names, some)
+        refused += _by_rest(victim, tmp_path, names, by_turns(amount(2, 5)))
         canary.check()
         assert victim.complaints() == []
         after_tree = tree(tmp_path, but=own)

@@ -37,7 +37,7 @@ authorizationEnabled=true
 initAuthenticationUser={{"username":"{ROOT[0]}","password":"{ROOT[1]}"}}
 """
 REQUESTS: Final = 1_000
-REQUESTS_OF_A_SOAK: Final = 80_000
+REQUESTS_OF_A_SOAK: Final = 40_000
 _AT_A_TIME: Final = 25
 
 
