@@ -58,7 +58,7 @@ def run_query(namesrv: str, checkpoint: str) -> None:
 @contextmanager
 def driver_process(namesrv: str, checkpoint: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A driver, which is killed with all that belongs to it when the block ends."""
-    driver = subprocess.Popen([sys.executable, __file__, namesrv, str(checkpoint)], start_new_session=True)
+    driver = subprocess.Popen([sys.executable, __file__, namesrv, str(checkpoint)], start_new_session=True)  # noqa: S603 - this very file
     try:
         yield driver
     finally:

@@ -1,7 +1,8 @@
-"""What notebooks show of our objects: plain HTML tables in which every text from outside is escaped. Pure."""
+"""Texts from outside, shown: in notebooks as plain HTML tables, on terminals without what those would obey. Pure."""
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,24 @@ if TYPE_CHECKING:
 
 MAX_ROWS = 200  # of a table; a topic may have thousands of queues
 _FIRST_OF_10_000_MS = 253_402_300_800_000  # the year that datetime does not have
+
+
+# Beside control characters, C1's among them, what turns the line around or breaks it.
+_OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+def printable(text: str) -> str:
+    """A text for a terminal: nothing in it moves the cursor, and it reads as it is. Lines and tabs stay."""
+    return _OBEYED.sub(lambda found: _code(ord(found.group())), text)
+
+
+def printable_json(document: str) -> str:
+    """The same of a JSON document, which stays one, with the same meaning."""
+    return _OBEYED.sub(lambda found: f"\\u{ord(found.group()):04x}", document)
+
+
+def _code(character: int) -> str:
+    return f"\\x{character:02x}" if character < 0x100 else f"\\u{character:04x}"
 
 
 def facts_html(title: str, facts: Mapping[str, Any]) -> str:

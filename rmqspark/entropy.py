@@ -18,7 +18,7 @@ class SystemEntropy:
     """The operating system's randomness, or a reproducible stream where a seed is given."""
 
     def __init__(self, seed: int | str | None = None) -> None:
-        self._random = random.SystemRandom() if seed is None else random.Random(seed)
+        self._random = random.SystemRandom() if seed is None else random.Random(seed)  # noqa: S311 - a seed is for who repeats a run
 
     def below(self, bound: int) -> int:
         return self._random.randrange(bound)

@@ -72,6 +72,10 @@ class AdminConfig:
     @property
     def hosts(self) -> frozenset[str]:
         """The host names, without ports, that requests may name."""
-        named = (host.strip().lower() for host in self.admin_hosts.split(","))
         own = () if self.bind_address in ("0.0.0.0", "::") else (self.bind_address.lower(),)
-        return frozenset({"127.0.0.1", "localhost", "::1", *own, *filter(None, named)})
+        return frozenset({"127.0.0.1", "localhost", "::1", *own}) | self.named_hosts
+
+    @property
+    def named_hosts(self) -> frozenset[str]:
+        """Those of `admin_hosts`, as which a proxy in front may have it on any port."""
+        return frozenset(filter(None, (host.strip().lower() for host in self.admin_hosts.split(","))))

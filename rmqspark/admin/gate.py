@@ -40,6 +40,7 @@ class Gate:
     def __init__(self, app: ASGIApp, config: AdminConfig) -> None:
         self._app = app
         self._hosts = config.hosts
+        self._named_hosts = config.named_hosts
         self._base_path = config.base_path
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -68,12 +69,16 @@ class Gate:
         if host not in self._hosts:
             return HTTPStatus.MISDIRECTED_REQUEST, f"Host {host!r:.80} is not one of ours.", hint
         origin = headers.get(b"origin")
-        if origin is not None and _host_of(origin) not in self._hosts:
+        if origin is not None and not self._is_ours(origin, headers[b"host"]):
             return HTTPStatus.FORBIDDEN, f"A page of {origin!r:.80} may not ask here.", hint
         length = headers.get(b"content-length", "0")
         if not length.isdigit() or int(length) > MOST_BODY_BYTES:
             return HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"A request has at most {MOST_BODY_BYTES:,} bytes.", ""
         return None
+
+    def _is_ours(self, origin: str, host: str) -> bool:
+        """Whether a page of that origin is one of ours: what else this machine serves, on another port, is not."""
+        return _host_of(origin) in self._named_hosts or origin.lower().partition("://")[2] == host.lower()
 
 
 def _host_of(url: str) -> str | None:

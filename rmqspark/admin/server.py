@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -10,6 +11,9 @@ from typing import TYPE_CHECKING, Final
 import anyio
 import uvicorn
 
+from rmqspark.admin.gate import MOST_BODY_BYTES
+from rmqspark.admin.http_connection import MOST_CONNECTIONS, MOST_HEADER_BYTES, HttpConnection
+from rmqspark.admin.mishaps import Mishaps
 from rmqspark.errors import PortInUse
 from rmqspark.remoting.address import format_address
 
@@ -19,21 +23,25 @@ if TYPE_CHECKING:
     from rmqspark.admin.config import AdminConfig
 
 _LAST_WORDS_S: Final = 3  # for answers that are under way
-_MOST_CONNECTIONS: Final = 1_000
 _IDLE_S: Final = 120
 
 
 @asynccontextmanager
 async def serving(app: FastAPI, config: AdminConfig) -> AsyncIterator[str]:
     """Serves while the block runs; gives the URL to ask at. PortInUse."""
+    asyncio.get_running_loop().set_exception_handler(Mishaps().tell)
     with _listening(config) as listener:
         settings = uvicorn.Config(
             app,
             log_config=None,
+            log_level="error",  # of what is no HTTP there is a warning each: strangers would fill the log
             access_log=False,
             server_header=False,
             proxy_headers=False,
-            limit_concurrency=_MOST_CONNECTIONS,
+            http=HttpConnection,
+            h11_max_incomplete_event_size=MOST_HEADER_BYTES,
+            ws_max_size=MOST_BODY_BYTES,
+            limit_concurrency=MOST_CONNECTIONS,
             timeout_keep_alive=_IDLE_S,
             timeout_graceful_shutdown=_LAST_WORDS_S,
         )

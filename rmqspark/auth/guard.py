@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rmqspark.remoting.request import Connection, Request
 
 _UNIQUE_KEY_QUERY: Final = "_UNIQUE_KEY_QUERY"  # older clients set it when they have signed
-_NOBODYS_PASSWORD: Final = "there is no such user"
+_NOBODYS_PASSWORD: Final = "there is no such user"  # noqa: S105 - nobody has it
 _MOST_TOLD: Final = 1_000
 
 log = structlog.get_logger("rmqspark.auth")

@@ -54,7 +54,7 @@ class BrokerTables:
     def __init__(self, config: BrokerConfig, files: FileSystem, clock: Clock) -> None:
         self._clock = clock
         now_ms = clock.now_ms()
-        topics = TopicTable(max_topics=config.max_topic_nums, now_ms=now_ms)
+        topics = TopicTable(max_topics=config.max_topic_nums, now_ms=now_ms, auto_creates=config.auto_creates_topics)
         groups = SubscriptionGroups(
             auto_create=config.auto_create_subscription_group, max_groups=config.max_group_nums, now_ms=now_ms
         )

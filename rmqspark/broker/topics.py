@@ -44,11 +44,17 @@ TEMPLATE = int(Perm.READ | Perm.WRITE | Perm.INHERIT)
 
 
 class TopicTable:
-    """All topics of one broker, at most `max_topics`. `version` moves with every change, and name servers go by it."""
+    """All topics of one broker, at most `max_topics`. `version` moves with every change, and name servers go by it.
 
-    def __init__(self, *, max_topics: int, now_ms: int) -> None:
+    `auto_creates` is whether sends make topics. Templates alone do not say so: that of a run in which they did is still
+    there, and those of the broker's and the cluster's name always are. (RocketMQ asks for it where TBW102 is named, and
+    takes the others.)
+    """
+
+    def __init__(self, *, max_topics: int, now_ms: int, auto_creates: bool = True) -> None:
         self.version = DataVersion(timestamp=now_ms)
         self._max_topics = max_topics
+        self._auto_creates = auto_creates
         self._topics: dict[str, TopicConfig] = {}
         self._own_names: set[str] = set()
 
@@ -112,7 +118,7 @@ class TopicTable:
         It gets as many queues as the sender asks for, but no more than the template has.
         """
         model = self._topics.get(template)
-        if model is None or not model.perm & Perm.INHERIT:
+        if not self._auto_creates or model is None or not model.perm & Perm.INHERIT:
             raise TopicNotFound(topic)
         queues = max(0, min(queues, model.writeQueueNums))
         config = TopicConfig(

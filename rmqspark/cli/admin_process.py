@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from rmqspark.cli.child_processes import ChildProcess
+from rmqspark.cli.output import complain
 from rmqspark.errors import RmqError
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class AdminProcess:
         try:
             await self._starting
         except RmqError as error:
-            print(f"REST and console are not there: {error}", file=sys.stderr)
+            complain(f"REST and console are not there: {error}")
         else:
             self._serves = True
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from rmqspark.cli.main import complain
+from rmqspark.cli.main import give_up
 from rmqspark.cli.options import Json, Namesrv
-from rmqspark.cli.output import fits_terminal, print_json, print_table
+from rmqspark.cli.output import fits_terminal, print_json, print_table, safe
 from rmqspark.cli.words import counted
 from rmqspark.display import time_text
 from rmqspark.errors import InvalidArgument, NotFound, RmqError
@@ -57,7 +57,7 @@ def audit(
     except InvalidArgument:
         raise
     except RmqError as error:
-        complain(error.message, error.hint, exit_code=_NOT_THERE if isinstance(error, NotFound) else _NOT_KNOWN)
+        give_up(error.message, error.hint, exit_code=_NOT_THERE if isinstance(error, NotFound) else _NOT_KNOWN)
     if as_json:
         print_json(_document(found))
     else:
@@ -77,7 +77,7 @@ def _show(shown: Proof) -> None:
         print("The offsets of each queue: with --json, or in a wider terminal.")
     print()
     for finding in (*shown.resets, *shown.unwritten, *shown.findings):
-        print(f"{finding.kind} in version {finding.version} of {finding.transactional_id}: {finding.story}")
+        print(safe(f"{finding.kind} in version {finding.version} of {finding.transactional_id}: {finding.story}"))
     committed = sum(batch.rows for batch in batches)
     print(
         f"{counted(len(batches), 'batch', 'batches')}: {_read(batches)}, "

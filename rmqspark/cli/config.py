@@ -8,7 +8,7 @@ import typer
 
 from rmqspark.cli.commands import VerbGroup
 from rmqspark.cli.options import Json, Namesrv, Yes, confirm
-from rmqspark.cli.output import print_facts, print_json, print_table
+from rmqspark.cli.output import print_facts, print_json, print_table, safe
 from rmqspark.errors import Conflict, InvalidArgument
 from rmqspark.settings import snake_case, unknown_setting
 
@@ -84,7 +84,7 @@ def set_(
     if as_json:
         print_json({"broker": name, "setting": before.name, "before": before.value, "value": after.value})
     else:
-        print(f"{before.name} of {name} is {after.value} now; it was {before.value or 'not set'}.")
+        print(safe(f"{before.name} of {name} is {after.value} now; it was {before.value or 'not set'}."))
         print(_OUR_NOTE if is_ours else _STOCK_NOTE)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ import typer
 
 from rmqspark.cli.formats import as_object, compile_format
 from rmqspark.cli.options import Json, Namesrv
-from rmqspark.cli.output import safe
+from rmqspark.cli.output import json_text, safe
 from rmqspark.client.moments import EARLIEST, Position, backwards, parse_moment, parse_offsets
 from rmqspark.client.spans import readable_queues, resolve
 from rmqspark.clock import SystemClock
@@ -194,7 +193,7 @@ def _writer(*, as_json: bool, template: str | None, raw: bool) -> Callable[[Rece
     if as_json and template:
         raise InvalidArgument("--json and --format exclude each other.")
     if as_json:
-        return lambda message: print(json.dumps(as_object(message), ensure_ascii=False))
+        return lambda message: print(json_text(as_object(message)))
     if template:
         shape = compile_format(template)
         return lambda message: _print(shape(message), end="", raw=raw)

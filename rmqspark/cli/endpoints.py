@@ -49,10 +49,13 @@ def announced(path: Path, endpoints: Mapping[str, Any]) -> Iterator[None]:
 
 
 def write_endpoints(path: Path, endpoints: Mapping[str, Any]) -> None:
-    """Replaces the file in one step. StoreError where there is no room for it."""
+    """Replaces the file in one step, with one that nobody else may change: scripts call whom it names. StoreError where
+    there is no room for it."""
     draft = path.with_suffix(".tmp")
     with _as_store_errors(path.parent):
-        draft.write_text(json.dumps(endpoints) + "\n", encoding="utf-8")
+        draft.unlink(missing_ok=True)
+        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+            file.write(json.dumps(endpoints) + "\n")
         draft.replace(path)
 
 

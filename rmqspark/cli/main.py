@@ -26,22 +26,24 @@ def main() -> None:
         app(prog_name="rmq")
     except RmqError as error:
         is_usage = isinstance(error, InvalidArgument | NotThereYet) and not isinstance(error, Conflict)
-        complain(error.message, error.hint, exit_code=2 if is_usage else 1)
+        give_up(error.message, error.hint, exit_code=2 if is_usage else 1)
     except BrokenPipeError:
         discard_output()
         sys.exit(READER_GONE)
     except OSError as error:
         discard_output()
-        complain(os_error_story(error), _advice(error), exit_code=1)
+        give_up(os_error_story(error), _advice(error), exit_code=1)
     except KeyboardInterrupt:
         sys.exit(130)
 
 
-def complain(message: str, hint: str, *, exit_code: int) -> NoReturn:
+def give_up(message: str, hint: str, *, exit_code: int) -> NoReturn:
     """Says what went wrong and how to mend it, and ends the process."""
-    print(f"Error: {message}", file=sys.stderr)
+    from rmqspark.cli.output import complain
+
+    complain(f"Error: {message}")
     if hint:
-        print(f"  {hint}", file=sys.stderr)
+        complain(f"  {hint}")
     sys.exit(exit_code)
 
 

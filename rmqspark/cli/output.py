@@ -8,17 +8,24 @@ import sys
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
+from rmqspark.display import printable, printable_json
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 _NUMBER = re.compile(r"-?[\d,]*(\.\d+)?")  # also none, and a dash in the place of one
 _ANY_WIDTH = 10_000
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def print_json(document: Any) -> None:
     """One JSON document, indented on a terminal and on one line in a pipe."""
-    print(json.dumps(document, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None))
+    print(json_text(document, indent=2 if sys.stdout.isatty() else None))
+
+
+def json_text(document: Any, indent: int | None = None) -> str:
+    """For a terminal without what it would obey; JSON itself lets half of that through."""
+    text = json.dumps(document, ensure_ascii=False, indent=indent)
+    return printable_json(text) if sys.stdout.isatty() else text
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, empty: str) -> None:
@@ -66,7 +73,12 @@ def print_facts(facts: Mapping[str, Any]) -> None:
 
 def safe(text: str) -> str:
     """Text from outside for a terminal: control characters become visible, so that no message moves the cursor."""
-    return _CONTROL.sub(lambda match: f"\\x{ord(match.group()):02x}", text) if sys.stdout.isatty() else text
+    return printable(text) if sys.stdout.isatty() else text
+
+
+def complain(text: str) -> None:
+    """A line on standard error, where what went wrong is told in words of others, too."""
+    print(printable(text) if sys.stderr.isatty() else text, file=sys.stderr)
 
 
 def _cell(value: Any) -> str:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING
+from io import StringIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import structlog
 import uvloop
 
 from rmqspark.cli.open_files import raise_limit
+from rmqspark.display import printable
 from rmqspark.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, MutableMapping
 
 _COLLECTED_OBJECTS = 20_000  # three for each request that waits for the end of its turn
 _LEVELS = ("debug", "info", "warning", "error", "critical")
@@ -68,14 +71,48 @@ def collect_rarely() -> None:
     gc.set_threshold(_COLLECTED_OBJECTS)
 
 
+class _Quoted:
+    """A text that is shown as Python writes it down: who sends it neither moves the cursor nor turns the line."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __repr__(self) -> str:
+        return repr(self._text)
+
+
+def _quoted(_: object, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Of structlog's renderer only texts with spaces in them are."""
+    return {
+        name: _Quoted(value) if isinstance(value, str) and not value.isprintable() else value
+        for name, value in event.items()
+    }
+
+
+def _traceback(stream: TextIO, error: Any) -> None:
+    """Without values of variables, some of which are secrets; its message may be anybody's."""
+    text = StringIO()
+    structlog.dev.plain_traceback(text, error)
+    stream.write(printable(text.getvalue()))
+
+
+class Libraries(logging.Handler):
+    """What libraries say in Python's own way goes where ours goes, and looks alike."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        told = structlog.get_logger(record.name)
+        told.log(record.levelno, record.getMessage(), logger=record.name, exc_info=record.exc_info)
+
+
 def configure_logs() -> None:
     """Lines for people on a terminal, JSON otherwise; both on standard error. $RMQ_LOG_LEVEL says how much."""
+    logging.basicConfig(handlers=[Libraries()], level=logging.WARNING)
     level = (os.environ.get("RMQ_LOG_LEVEL") or "info").lower()
     if level not in _LEVELS:
         raise InvalidArgument(f"RMQ_LOG_LEVEL is {level!r}, but must be one of {', '.join(_LEVELS)}.")
     terminal = sys.stderr.isatty()
     renderer = (
-        structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)  # no values: some are secrets
+        structlog.dev.ConsoleRenderer(exception_formatter=_traceback)
         if terminal
         else structlog.processors.JSONRenderer()
     )
@@ -84,7 +121,7 @@ def configure_logs() -> None:
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=not terminal),
-            *([] if terminal else [structlog.processors.format_exc_info]),
+            *([_quoted] if terminal else [structlog.processors.format_exc_info]),
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),

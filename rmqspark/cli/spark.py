@@ -11,7 +11,7 @@ import typer
 from rmqspark.cli.commands import VerbGroup
 from rmqspark.cli.group_change import reset
 from rmqspark.cli.options import Json, Namesrv, Yes
-from rmqspark.cli.output import print_facts, print_json, print_table
+from rmqspark.cli.output import print_facts, print_json, print_table, safe
 from rmqspark.cli.words import counted, duration, size
 from rmqspark.errors import Conflict
 
@@ -143,7 +143,7 @@ def diagnose(query: Query, namesrv: Namesrv = None, as_json: Json = False) -> No
         print_json({"queryId": seen.known.queryId, "findings": [asdict(advice) for advice in found]})
         return
     for advice in found:
-        print(f"{advice.kind}: {advice.story}\n  {advice.advice}")
+        print(safe(f"{advice.kind}: {advice.story}\n  {advice.advice}"))
     if not found:
         print("Nothing stands out: no phase of its batches, no queue, no broker, and it keeps up.")
 

@@ -13,7 +13,7 @@ import typer
 
 from rmqspark.cli.commands import VerbGroup
 from rmqspark.cli.options import Json, said_path
-from rmqspark.cli.output import print_facts, print_json, print_table, safe
+from rmqspark.cli.output import complain, print_facts, print_json, print_table, safe
 from rmqspark.cli.words import counted, os_error_story
 from rmqspark.display import exact_time
 
@@ -100,7 +100,7 @@ def _progress(what: str) -> Iterator[Callable[[int, int], None]]:
 
 
 def _give_up(story: str) -> NoReturn:
-    print(f"Error: {story}", file=sys.stderr)
+    complain(f"Error: {story}")
     raise typer.Exit(_UNREADABLE)
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rmqspark.protocol.commands.command import Buffer
 
 ACCESS_KEY: Final = "AccessKey"
-SECURITY_TOKEN: Final = "SecurityToken"
+SECURITY_TOKEN: Final = "SecurityToken"  # noqa: S105 - the name of a field
 SIGNATURE: Final = "Signature"
 
 Sign: TypeAlias = "Callable[[dict[str, str], Buffer | Sequence[Buffer]], None]"

@@ -27,7 +27,7 @@ class TlsNames(NamedTuple):
     trust_cert_path: str = "Tls.trust_cert_path"
     cert_path: str = "Tls.cert_path"
     key_path: str = "Tls.key_path"
-    key_password: str = "Tls.key_password"
+    key_password: str = "Tls.key_password"  # noqa: S105 - what it is called
     check_host: str = "Tls.check_host"
 
 

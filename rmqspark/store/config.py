@@ -103,8 +103,8 @@ def parse_delay_levels(text: str) -> tuple[int, ...]:
 def parse_hours(delete_when: str) -> frozenset[int]:
     """The hours in RocketMQ's notation (`04`, or `04;16`). Raises InvalidArgument."""
     words = [word.strip() for word in delete_when.split(";") if word.strip()]
-    if not all(word.isdecimal() and int(word) < 24 for word in words):
-        raise InvalidArgument(f"delete_when is a list of hours from 0 to 23 like '04;16', not {delete_when!r}.")
+    if not all(word.isdecimal() and len(word) <= 2 and int(word) < 24 for word in words):
+        raise InvalidArgument(f"delete_when is a list of hours from 0 to 23 like '04;16', not {delete_when[:80]!r}.")
     return frozenset(map(int, words))
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from fastapi import Request, Response
-from fastapi.responses import RedirectResponse
+from fastapi.responses import PlainTextResponse, RedirectResponse
 from nicegui import Client, core, ui
 from starlette.routing import Match, Mount
 
@@ -30,12 +30,13 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from fastapi import FastAPI
-    from starlette.types import Scope
+    from starlette.types import Receive, Scope, Send
 
     from rmqspark.admin.desk import Desk
 
 _TITLE: Final = "rmqspark"
 _RECONNECT_S: Final = 30.0  # a page whose connection was lost finds its state again within
+_MOST_UNFETCHED: Final = 100  # pages for who is not signed in, of which no browser has fetched the rest yet
 _OURS_NOT: Final = ("/api/", "/docs", "/redoc", "/openapi.json", "/healthz", "/readyz", "/metrics")
 
 
@@ -54,14 +55,32 @@ def attach(app: FastAPI, desk: Desk) -> None:
         show_welcome_message=False,
     )
     core.app.config.quasar_config["loadingBar"]["skipHijack"] = True  # a bar for requests that there are none of
-    app.router.routes[-1] = _ConsoleMount("/", app=core.app)
+    app.router.routes[-1] = _ConsoleMount(sessions)
     for page in (*ALL_PAGES, MISSING):
         ui.page(page.path)(_builder(page, desk, watch, sessions))
     _run_beside(app, watch.run)
 
 
 class _ConsoleMount(Mount):
-    """Everything but what is REST's: there, what is not found is an error as REST tells them."""
+    """Everything but what is REST's: there, what is not found is an error as REST tells them.
+
+    A page is kept for a minute whether a browser comes for the rest of it or not, in some hundred KiB. So strangers get
+    no more of them than there is room for; who is signed in is not kept out by that.
+    """
+
+    def __init__(self, sessions: Sessions) -> None:
+        super().__init__("/", app=core.app)
+        self._sessions = sessions
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and self._is_too_much(Request(scope)):
+            later = PlainTextResponse("Too many pages at a time.", 503, headers={"Retry-After": "60"})
+            await later(scope, receive, send)
+        else:
+            await super().handle(scope, receive, send)
+
+    def _is_too_much(self, request: Request) -> bool:
+        return _unfetched() >= _MOST_UNFETCHED and self._sessions.role(request.cookies.get(COOKIE)) is None
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         path = scope["path"].removeprefix(scope.get("root_path", ""))
@@ -103,6 +122,10 @@ def _visit(request: Request, desk: Desk, watch: Watch, sessions: Sessions) -> Vi
         given={name: value for name, value in request.query_params.items() if value},
         preferences=Preferences.of(request.cookies),
     )
+
+
+def _unfetched() -> int:
+    return sum(not client.has_socket_connection for client in list(Client.instances.values()))
 
 
 def _is_watched() -> bool:

@@ -33,7 +33,7 @@ def add_sign_in(app: FastAPI, sessions: Sessions) -> None:
             cookie,
             max_age=LONGEST_MS // 1000,
             path=prefix or "/",
-            secure=request.url.scheme == "https",
+            secure=_is_encrypted(request),
             httponly=True,
             samesite="strict",
         )
@@ -46,6 +46,11 @@ def add_sign_in(app: FastAPI, sessions: Sessions) -> None:
         answer = _to(f"{prefix}/login")
         answer.delete_cookie(COOKIE, path=prefix or "/")
         return answer
+
+
+def _is_encrypted(request: Request) -> bool:
+    """For who signs in: by a proxy in front, of which the browser tells, if nobody else does."""
+    return request.url.scheme == "https" or request.headers.get("origin", "").startswith("https://")
 
 
 def _to(address: str) -> RedirectResponse:

@@ -31,7 +31,7 @@ class Driver:
     def __init__(self, plan: Plan, log: Path) -> None:
         self._log = log
         with log.open("ab") as errors:
-            self._process = subprocess.Popen(
+            self._process = subprocess.Popen(  # noqa: S603 - our own words
                 [sys.executable, "-m", _MODULE, plan.to_json()],
                 stdout=subprocess.PIPE,
                 stderr=errors,

@@ -44,7 +44,7 @@ def own_queue(directory: Path, *words: str) -> Iterator[str]:
     log = directory / "rmq-up.log"
     with log.open("wb") as output:
         # A session of its own: Ctrl-C is for the demo, which then stops the queue in good order.
-        process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True, env=_environment())
+        process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True, env=_environment())  # noqa: S603 - our own words
     with _ended_by_sigterm():
         try:
             yield _wait_for_address(process, directory / ENDPOINTS, log)

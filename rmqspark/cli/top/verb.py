@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rmqspark.cli.options import Json, Namesrv
-from rmqspark.cli.output import print_json
+from rmqspark.cli.output import json_text, print_json
 from rmqspark.cli.top.view import Sort, document, frame_text
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ def _print(frame: Rates, sort: Sort, *, as_json: bool, is_only_one: bool) -> Non
     elif is_only_one:
         print_json(document(frame, sort))
     else:
-        print(json.dumps(document(frame, sort), ensure_ascii=False), flush=True)
+        print(json_text(document(frame, sort)), flush=True)
 
 
 def _live(watch: Watch, sort: Sort) -> None:

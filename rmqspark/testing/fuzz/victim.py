@@ -14,6 +14,7 @@ from rmqspark.clock import SystemClock
 from rmqspark.errors import RequestTimeout
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
     from types import TracebackType
     from typing import Self
@@ -25,13 +26,17 @@ _SMALL: Final = ("--max-topic-nums", "300", "--max-group-nums", "200", "--mapped
 
 
 class Victim:
-    """`rmq up` on free ports with its files in `directory`; up while the block runs, killed at its end."""
+    """`rmq up` on free ports with its files in `directory`; up while the block runs, killed at its end.
 
-    def __init__(self, directory: Path, *flags: str) -> None:
+    `under` are the words of a command that runs it, and becomes it.
+    """
+
+    def __init__(self, directory: Path, *flags: str, under: Sequence[str] = ()) -> None:
         self.directory = directory
         self.namesrv = ""
         self.broker = ""
         self._flags = (*_SMALL, *flags)
+        self._under = under
         self._log = directory / "log"
 
     def __enter__(self) -> Self:
@@ -39,8 +44,8 @@ class Victim:
         words = ["up", "--store", str(self.store), "--namesrv-port", "0", "--broker-port", "0"]
         words += ["--no-admin", *self._flags]
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "rmqspark", *words],
+            self._process = subprocess.Popen(  # noqa: S603 - our own words
+                [*self._under, sys.executable, "-m", "rmqspark", *words],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=log,

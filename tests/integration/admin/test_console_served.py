@@ -41,9 +41,32 @@ def test_signing_in_and_out(client: httpx.Client) -> None:
     assert (right.status_code, right.headers["location"]) == (303, "/rmq/topics?q=a")
     cookie = right.headers["set-cookie"].lower()
     assert {"httponly", "samesite=strict", "path=/rmq"} <= {each.strip() for each in cookie.split(";")}
+    assert "secure" not in cookie
     assert client.get("/topics?q=a").status_code == 200
     client.get("/logout")
     assert client.get("/topics").status_code == 307
+
+
+def test_a_proxy_that_encrypts_gets_a_cookie_that_is_not_sent_without(client: httpx.Client) -> None:
+    client.cookies.clear()
+    origin = f"https://{client.base_url.netloc.decode()}"
+    answer = client.post("/login", data={"token": READ}, headers={"Origin": origin})
+    assert "secure" in answer.headers["set-cookie"].lower()
+
+
+def test_pages_that_nobody_fetches_have_an_end() -> None:
+    """Each is kept for a while, and takes no token; who is signed in comes in all the same (S8)."""
+    with (
+        console("empty", "--tokens") as served,
+        httpx.Client(base_url=served.url) as member,
+        httpx.Client(base_url=served.url) as stranger,
+    ):
+        signed_in(member, "/")
+        answers = [stranger.get("/topics") for _ in range(130)]
+        assert {answer.status_code for answer in answers[:50]} == {307}
+        assert (answers[-1].status_code, answers[-1].headers["retry-after"]) == (503, "60")
+        assert stranger.get("/healthz").status_code == 200
+        assert member.get("/topics").status_code == 200
 
 
 def test_beside_rest(client: httpx.Client) -> None:

@@ -97,11 +97,28 @@ def test_names_of_this_machine_are_ours(rest: Rest, host: str) -> None:
     assert httpx.get(f"{rest.url}/healthz", headers={"Host": host}).status_code == 200
 
 
-@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://localhost.evil.example", "http://["])
+OTHERS = ["http://evil.example", "null", "http://localhost.evil.example", "http://[", "http://127.0.0.1:1", ""]
+
+
+@pytest.mark.parametrize("origin", OTHERS)
 def test_a_page_of_another_origin_may_not_ask(rest: Rest, origin: str) -> None:
+    """Nor one of another server of this machine."""
     answer = rest.client.delete("/api/v1/topics/any", headers={"Origin": origin})
     assert answer.status_code == 403
     assert answer.json()["code"] == "forbidden"
+
+
+@pytest.mark.parametrize("origin", OTHERS)
+def test_nor_open_a_websocket(rest: Rest, origin: str) -> None:
+    """For which browsers ask nobody (S16)."""
+    wanted = {"Origin": origin, "Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13"}
+    answer = rest.client.get("/_nicegui_ws/socket.io/", headers={**wanted, "Sec-WebSocket-Key": "a" * 22 + "=="})
+    assert answer.status_code == 403
+
+
+def test_our_own_pages_may(rest: Rest) -> None:
+    for origin in (rest.url, rest.url.upper()):
+        assert rest.client.get("/api/v1/topics", headers={"Origin": origin}).status_code == 200
 
 
 def test_a_body_beyond_the_limit_is_not_read(rest: Rest) -> None:
@@ -127,3 +144,12 @@ def test_every_answer_has_the_headers_that_protect_a_browser(rest: Rest) -> None
         assert "referrer-policy" in headers
         assert "default-src 'none'" in headers["content-security-policy"]
         assert "set-cookie" not in headers
+
+
+def test_a_proxy_in_front_has_its_own_port(mq: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Its name is told with --admin-hosts."""
+    with served(mq.namesrv, tmp_path_factory.mktemp("proxied"), admin_hosts="queue.example") as rest:
+        asked = {"Origin": "https://queue.example:8443"}
+        assert rest.client.get("/api/v1/topics", headers=asked).status_code == 200
+        assert rest.client.get("/api/v1/topics", headers={**asked, "Host": "queue.example"}).status_code == 200
+        assert rest.client.get("/api/v1/topics", headers={"Origin": "http://localhost:8443"}).status_code == 403

@@ -15,6 +15,7 @@ from rmqspark.protocol.headers.produce import SendMessageRequestHeader
 from rmqspark.protocol.names import MAX_BODY_BYTES
 from rmqspark.protocol.records.batch import BatchElement, encode_batch
 from rmqspark.protocol.records.message_id import parse_offset_msg_id
+from rmqspark.testing.memory_files import MemoryFileSystem
 
 pytestmark = pytest.mark.integration
 
@@ -171,6 +172,25 @@ def test_topics_are_not_made_where_that_is_off(on_broker) -> None:
         assert (await client.send("orders")).code == 0
 
     on_broker(talk, auto_create_topic_enable=False)
+
+
+@pytest.mark.parametrize("template", ["TBW102", "DefaultCluster", "broker-a", "own"])
+def test_no_template_gets_around_that(on_broker, template: str) -> None:
+    """Not the one that a run has left in which it was on, nor those that are always there: strangers fill no table of
+    topics (S13)."""
+    files = MemoryFileSystem()
+
+    async def before(bench) -> None:
+        client = await bench.connect()
+        assert (await client.create_topic("own", perm=7)).code == 0
+        assert (await client.send("made", c=template)).code == 0
+
+    async def then(bench) -> None:
+        client = await bench.connect()
+        assert (await client.send("new", c=template)).code == ResponseCode.TOPIC_NOT_EXIST
+
+    on_broker(before, files=files)
+    on_broker(then, files=files, auto_create_topic_enable=False)
 
 
 def test_the_broker_picks_a_queue_and_an_id_where_the_sender_did_not(on_broker) -> None:

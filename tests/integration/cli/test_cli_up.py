@@ -212,13 +212,12 @@ def test_a_place_that_cannot_be_written_is_named(processes: Any, tmp_path: Path)
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="stands in for a full disk")
-def test_a_full_disk_is_named_with_what_it_refused(processes: Any, tmp_path: Path) -> None:
+def test_a_directory_that_takes_no_file_is_named_with_the_reason(processes: Any, tmp_path: Path) -> None:
     """A start that cannot be announced names the directory and what to do, not the file, which is ours."""
-    (tmp_path / "store").mkdir()
-    (tmp_path / "store" / "endpoints.tmp").symlink_to("/dev/full")
+    (tmp_path / "store" / "endpoints.tmp" / "in the way").mkdir(parents=True)
     outcome = processes.run("up", "--store", "store", *FREE_PORTS)
     assert outcome.code == 1
-    assert "Nothing can be written in store: No space left on device." in outcome.err
+    assert "Nothing can be written in store: Is a directory." in outcome.err
     assert "Make room on that disk" in outcome.err
     assert "--store DIR" in outcome.err
     assert "endpoints" not in outcome.err

@@ -48,6 +48,21 @@ def test_a_place_where_nothing_can_be_made(tmp_path: Path) -> None:
         pass
 
 
+def test_a_link_in_its_place_leads_nowhere(tmp_path: Path) -> None:
+    """Who may write into the directory has nothing else overwritten; and the file is its owner's alone."""
+    (tmp_path / "elsewhere").write_text("untouched")
+    for name in (ENDPOINTS, "endpoints.tmp"):
+        (tmp_path / name).symlink_to(tmp_path / "elsewhere")
+    before = os.umask(0)
+    try:
+        with announced(tmp_path / ENDPOINTS, {}):
+            assert (tmp_path / "elsewhere").read_text() == "untouched"
+            assert not (tmp_path / ENDPOINTS).is_symlink()
+            assert (tmp_path / ENDPOINTS).stat().st_mode & 0o777 == 0o600
+    finally:
+        os.umask(before)
+
+
 def test_what_is_refused_names_the_directory_alone(tmp_path: Path) -> None:
     """A file of ours that cannot be taken away, or written, is told of by the place people chose, with what to do."""
     (tmp_path / ENDPOINTS / "in the way").mkdir(parents=True)

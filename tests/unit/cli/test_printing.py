@@ -11,7 +11,7 @@ import pytest
 from rmqspark.cli.group import seconds_behind
 from rmqspark.cli.listing import existing
 from rmqspark.cli.options import confirm
-from rmqspark.cli.output import print_facts, print_json, print_table, safe
+from rmqspark.cli.output import complain, json_text, print_facts, print_json, print_table, safe
 from rmqspark.client.descriptions import GroupQueue
 from rmqspark.errors import InvalidArgument, TopicNotFound
 from rmqspark.model import MessageQueue
@@ -26,10 +26,29 @@ class Terminal(io.StringIO):
 
 def test_a_terminal_gets_no_control_characters(monkeypatch: pytest.MonkeyPatch) -> None:
     """A message cannot move the cursor or clear the screen; lines and tabs stay; a pipe gets all as it is."""
-    body = "a\x1b[2Jb\tc\nd\x07\x9b"
+    body = "a\x1b[2Jb\tc\nd\x07\x9b\u202egnp.exe"
     assert safe(body) == body
     monkeypatch.setattr(sys, "stdout", Terminal())
-    assert safe(body) == "a\\x1b[2Jb\tc\nd\\x07\\x9b"
+    assert safe(body) == "a\\x1b[2Jb\tc\nd\\x07\\x9b\\u202egnp.exe"
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_json_on_a_terminal_means_the_same(indent: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """JSON escapes only half of what a terminal obeys."""
+    document = {"größe\x9b2J": ["\u202egnp.exe", "\x1b]0;owned\x07\x7f", "a\nb"]}
+    assert "\x9b" in json_text(document, indent)
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    text = json_text(document, indent)
+    assert json.loads(text) == document
+    assert text.replace("\n", "").isprintable()
+    assert "größe" in text
+
+
+def test_what_went_wrong_is_told_in_print(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server's answer is in the error, and a server may be anybody's."""
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    complain("Error: \x9b2J\x1b]0;owned\x07")
+    assert sys.stderr.getvalue() == "Error: \\x9b2J\\x1b]0;owned\\x07\n"
 
 
 def test_tables_say_unknown_rather_than_guess(capsys: pytest.CaptureFixture[str]) -> None:

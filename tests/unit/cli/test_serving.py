@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import io
 import json
+import logging
+import re
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
 import structlog
 
-from rmqspark.cli.serving import configure_logs
+from rmqspark.cli.serving import Libraries, configure_logs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,3 +67,29 @@ def test_a_line_is_written_at_once(is_terminal: bool, is_buffered: bool, monkeyp
     assert all(written.endswith(b"\n") for written in writes.done)
     if not is_terminal:
         assert [json.loads(written)["event"] for written in writes.done] == ["broker started", "it is over"]
+
+
+@pytest.mark.parametrize("is_terminal", [False, True])
+@pytest.mark.usefixtures("configured")
+def test_nobody_writes_on_the_terminal_but_the_log(is_terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a name, a reason or an error has in it: a line is a line, reads as it is, and moves no cursor (S18)."""
+    writes = Writes(is_terminal=is_terminal)
+    monkeypatch.setattr(sys, "stderr", standard_error(writes, is_buffered=False))
+    configure_logs()
+    log = structlog.get_logger()
+    for canary in ("\x9b2J", "\x1b[2J and more", "\u202egnp", "\x1b]0;owned\x07", "a\nforged level=info", "\x85\u2028"):
+        log.info("told", client=canary, clients=[canary], error=ValueError(canary))
+        assert len(writes.done) == 1
+        line = writes.done.pop().decode()
+        assert line.endswith("\n")
+        shown = re.sub(r"\x1b\[\d*m", "", line[:-1])  # the renderer's own colours
+        assert shown.isprintable()
+    library = logging.getLogger("a library")
+    monkeypatch.setattr(library, "handlers", [Libraries()])
+    try:
+        raise ValueError("\x9b2J\x1b]0;owned\x07")
+    except ValueError:
+        log.exception("failed")
+        library.exception("%s", "\x9b2J\x1b]0;owned\x07")
+    assert len(writes.done) == 2
+    assert re.sub(r"\x1b\[\d*m|\n", "", b"".join(writes.done).decode()).isprintable()
