@@ -87,6 +87,11 @@ class Broker:
         """host:port, as clients are given it."""
         return self._whereabouts.address
 
+    @property
+    def incarnation(self) -> int:
+        """Of the store; there is one as soon as the broker listens."""
+        return self._parts.store.incarnation
+
     async def __aenter__(self) -> Self:
         """Closing the parts, here and in `__aexit__`, is not told of errors: they are the caller's, not the parts'."""
         self._running = AsyncExitStack()

@@ -171,6 +171,11 @@ class MemoryFileSystem:
         return self._machine.faults.failed
 
     @property
+    def has_died(self) -> bool:
+        """Whether the process has met its planned end, and was not yet killed for it."""
+        return self._machine.faults.is_dead
+
+    @property
     def bytes_read(self) -> int:
         """How many bytes were read from all files so far."""
         return self._machine.bytes_read
