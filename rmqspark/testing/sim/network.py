@@ -197,4 +197,4 @@ class SimNetwork:
             del self._dark[host]
             for transport in list(self._transports):
                 if transport.there[0] == host:
-                    transport.learn_of_restart()
+                    transport.learn_of_end()

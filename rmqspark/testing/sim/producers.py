@@ -42,7 +42,7 @@ class Producer:
     """Sends one after the other, so that law 5 has an order to hold it to."""
 
     def __init__(self, client: SimClient, plan: SendPlan) -> None:
-        self._client = client
+        self.client = client
         self._plan = plan
         self._world = client.world
         self.sent = 0
@@ -54,15 +54,15 @@ class Producer:
         for _ in range(sends):
             if self.is_to_stop:
                 return
-            await self.send(self._client.random.choice(self._plan.queues))
-            await self._client.pause(self._plan.longest_pause_s)
+            await self.send(self.client.random.choice(self._plan.queues))
+            await self.client.pause(self._plan.longest_pause_s)
 
     async def send(self, queue: MessageQueue) -> bool:
         """One send in its tries; whether it was acknowledged."""
         messages = self._messages()
         parcel = self._parcel(messages)
         history, unknown = self._world.history, 0
-        number = history.sending(self._client.name, [content_to_send(message) for message in messages])
+        number = history.sending(self.client.name, [content_to_send(message) for message in messages])
         for last in [*[False] * (self._plan.tries - 1), True]:
             try:
                 offset = await self._try(queue, parcel, len(messages) > 1)
@@ -75,22 +75,22 @@ class Producer:
                 history.stored(number, queue, offset, durable=self._plan.is_durable, unknown_tries=unknown)
                 return True
             if not last:
-                await self._client.pause(1.0)
+                await self.client.pause(1.0)
         return False
 
     def _messages(self) -> list[Message]:
-        random, plan = self._client.random, self._plan
+        random, plan = self.client.random, self._plan
         count = random.randint(1, plan.batches)
         messages = []
         for _ in range(count):
             self.sent += 1
             body = random.randbytes(random.randint(0, plan.largest_body)) or b"-"
-            name = f"{self._client.name}-{self.sent}"
+            name = f"{self.client.name}-{self.sent}"
             messages.append(Message(plan.topic, body, random.choice(_TAGS), [name], {"n": str(self.sent)}))
         return messages
 
     def _parcel(self, messages: list[Message]) -> Outgoing:
-        ids = [self._client.random.randbytes(16).hex().upper() for _ in messages]
+        ids = [self.client.random.randbytes(16).hex().upper() for _ in messages]
         if len(messages) > 1:
             return outgoing_batch(messages, ids, _CONFIG)
         return outgoing(messages[0], ids[0], _CONFIG)
@@ -98,7 +98,7 @@ class Producer:
     async def _try(self, queue: MessageQueue, parcel: Outgoing, is_batch: bool) -> int:
         """The queue offset it was stored at. An answer of a broker that has since forgotten what it did is none."""
         incarnation = self._world.incarnations.get(queue.broker_name)
-        address = await self._client.address_of(queue)
+        address = await self.client.address_of(queue)
         header = SendMessageRequestHeaderV2(
             _GROUP,
             queue.topic,
@@ -115,7 +115,7 @@ class Producer:
             n=queue.broker_name,
         )
         code = RequestCode.SEND_BATCH_MESSAGE if is_batch else RequestCode.SEND_MESSAGE_V2
-        answer = await self._client.call(address, code, header, parcel.body, timeout_ms=self._plan.timeout_ms)
+        answer = await self.client.call(address, code, header, parcel.body, timeout_ms=self._plan.timeout_ms)
         if answer.code != ResponseCode.SUCCESS:
             raise from_response(answer.code, answer.remark, topic=queue.topic)
         if not self._plan.is_durable and incarnation != self._world.incarnations.get(queue.broker_name):

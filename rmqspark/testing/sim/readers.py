@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _NOTHING_NEW = (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY)
 _ANSWER_MS = 3_000  # beyond the time a pull may be held
 _OFFSET_TIMEOUT_MS = 5_000
+_LONG_MS = 15_000
 _GROUP = "TOOLS_CONSUMER"
 
 
@@ -31,39 +32,40 @@ class QueueReader:
 
     def __init__(self, client: SimClient, queue: MessageQueue, broker_id: int = 0) -> None:
         self.position = 0
-        self.is_waiting = False
-        """Whether the broker holds its pull at the end of the queue."""
+        self.waits_long = False
+        """Whether it has asked to be held at the end of the queue, and has no answer yet."""
         self.is_to_stop = False
         self.suspend_ms = 0
         self._name = f"{client.name}/{queue}"
-        self._client = client
+        self.client = client
         self._world = client.world
-        self._queue = queue
+        self.queue = queue
         self._broker_id = broker_id
 
     async def follow(self) -> None:
         """Until it is to stop: what comes, as it comes."""
         while not self.is_to_stop:
             try:
-                self.suspend_ms = self._client.random.choice((0, 1_000, 15_000))
-                self.is_waiting = self.suspend_ms > 0
+                self.suspend_ms = self.client.random.choice((0, 1_000, _LONG_MS))
+                self.waits_long = self.suspend_ms == _LONG_MS
                 await self.pull()
             except OffsetMoved as moved:
                 self._world.trace.reached("reader was ahead of the queue")
                 self.position = moved.next_offset
             except RmqError as error:
                 self._world.trace.reached(f"pull {type(error).__name__}")
-                await self._client.pause(1.0)
+                await self.client.pause(1.0)
+            self.waits_long = False
             if not self.suspend_ms:
-                await self._client.pause(0.5)
+                await self.client.pause(0.5)
 
     async def pull(self) -> int:
         """One pull; how many messages it brought. Raises RmqError, OffsetMoved among them."""
-        incarnation = self._world.incarnations.get(self._queue.broker_name)
-        number = self._world.history.reading(self._name, self._queue, self.position)
+        incarnation = self._world.incarnations.get(self.queue.broker_name)
+        number = self._world.history.reading(self._name, self.queue, self.position)
         try:
             answer = await self._ask()
-            if incarnation != self._world.incarnations.get(self._queue.broker_name):
+            if incarnation != self._world.incarnations.get(self.queue.broker_name):
                 raise Unreachable("It is another broker by now.", address="")
             if answer.code not in _NOTHING_NEW:
                 answer.raise_for_code()
@@ -71,8 +73,8 @@ class QueueReader:
             self._world.history.not_seen(number, error)
             raise
         next_offset = answer.header(PullMessageResponseHeader).nextBeginOffset
-        found = [] if answer.code in _NOTHING_NEW else received_all(answer.body, self._queue.broker_name)
-        if any((each.topic, each.queue) != (self._queue.topic, self._queue) for each in found):
+        found = [] if answer.code in _NOTHING_NEW else received_all(answer.body, self.queue.broker_name)
+        if any((each.topic, each.queue) != (self.queue.topic, self.queue) for each in found):
             self._world.violated(f"{self._name} was given messages of {[str(each.queue) for each in found]}")
         self._world.history.seen(number, next_offset, found)
         self.position = next_offset
@@ -82,36 +84,40 @@ class QueueReader:
         flags = PullFlag.SUBSCRIPTION | (PullFlag.SUSPEND if self.suspend_ms else PullFlag(0))
         header = PullMessageRequestHeader(
             consumerGroup=_GROUP,
-            topic=self._queue.topic,
-            queueId=self._queue.queue_id,
+            topic=self.queue.topic,
+            queueId=self.queue.queue_id,
             queueOffset=self.position,
-            maxMsgNums=self._client.random.randint(1, 32),
+            maxMsgNums=self.client.random.randint(1, 32),
             sysFlag=int(flags),
             commitOffset=0,
             suspendTimeoutMillis=self.suspend_ms,
             subVersion=0,
             subscription="*",
             expressionType="TAG",
-            bname=self._queue.broker_name,
+            bname=self.queue.broker_name,
         )
-        address = await self._client.address_of(self._queue, self._broker_id)
+        address = await self.client.address_of(self.queue, self._broker_id)
         timeout_ms = self.suspend_ms * 2 + _ANSWER_MS
-        return await self._client.call(address, RequestCode.PULL_MESSAGE, header, timeout_ms=timeout_ms)
+        return await self.client.call(address, RequestCode.PULL_MESSAGE, header, timeout_ms=timeout_ms)
+
+    async def end(self) -> int:
+        """One past the last offset of the queue. Raises RmqError."""
+        return await self._bound(RequestCode.GET_MAX_OFFSET)
 
     async def scan(self) -> int:
         """All there is while nobody sends, and the history is told that it was all; returns the queue's end."""
-        begin, end = await self._bound(RequestCode.GET_MIN_OFFSET), await self._bound(RequestCode.GET_MAX_OFFSET)
+        begin, end = await self._bound(RequestCode.GET_MIN_OFFSET), await self.end()
         self.position, self.suspend_ms = begin, 0
         while self.position < end:
             if not await self.pull():
                 self._world.violated(f"{self._name} finds nothing at {self.position}, before the end, {end}")
                 break
-        self._world.history.scanned(self._name, self._queue, begin, self.position)
+        self._world.history.scanned(self._name, self.queue, begin, self.position)
         return end
 
     async def _bound(self, code: RequestCode) -> int:
         kind = GetMinOffsetRequestHeader if code == RequestCode.GET_MIN_OFFSET else GetMaxOffsetRequestHeader
-        header = kind(self._queue.topic, self._queue.queue_id, bname=self._queue.broker_name)
-        address = await self._client.address_of(self._queue, self._broker_id)
-        answer = await self._client.call(address, code, header, timeout_ms=_OFFSET_TIMEOUT_MS)
+        header = kind(self.queue.topic, self.queue.queue_id, bname=self.queue.broker_name)
+        address = await self.client.address_of(self.queue, self._broker_id)
+        answer = await self.client.call(address, code, header, timeout_ms=_OFFSET_TIMEOUT_MS)
         return answer.raise_for_code().header(OffsetResponseHeader).offset

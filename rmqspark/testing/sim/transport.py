@@ -154,9 +154,9 @@ class SimTransport(asyncio.Transport):
         self._network.loop.call_soon(self.lose, ConnectionResetError("Connection reset by peer"), context=self.life.context)
         self._out.reset(keeps=self._network.random.randint(0, len(self._out.waiting)))
 
-    def learn_of_restart(self) -> None:
-        """The other side's host is back: what it is sent again, it answers by a reset."""
-        if self._out.receiver is None and self._back.is_lost and self._out.waiting:
+    def learn_of_end(self) -> None:
+        """The other side's host answers what it is sent by a reset: nobody takes it any more."""
+        if self._out.receiver is None and self._out.waiting and not self._has_ended:
             error = ConnectionResetError("Connection reset by peer")
             self._network.loop.call_later(self._network.delay_s(), self.lose, error, context=self.life.context)
 
@@ -186,6 +186,8 @@ class SimTransport(asyncio.Transport):
         self.reads = False
         self._back.receiver = None
         self._network.forget(self)
+        if self._back.sender is not None and self._back.waiting:
+            self._back.sender.learn_of_end()
         self._network.loop.call_soon(self._protocol.connection_lost, error, context=self.life.context)
 
     # --- reading -----------------------------------------------------------------------------------------------------
@@ -228,12 +230,9 @@ class SimTransport(asyncio.Transport):
     def write(self, data: Any) -> None:
         if self.life.is_over or self._closing or not data:
             return
-        if self._out.receiver is None and not self._network.is_dark(self.there[0]):
-            self._network.loop.call_later(
-                self._network.delay_s(), self.lose, BrokenPipeError("Broken pipe"), context=self.life.context
-            )
-            return
         self._out.write(bytes(data))
+        if not self._network.is_dark(self.there[0]):
+            self.learn_of_end()
         if self.get_write_buffer_size() > self._high and not self._writer_waits:
             self._writer_waits = True
             self._network.trace.reached("writer had to wait")

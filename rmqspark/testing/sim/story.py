@@ -1,0 +1,189 @@
+"""A run from its begin to its verdict: faults, then healing, then everything must work and everything must be there."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from rmqspark.message_queue import MessageQueue
+from rmqspark.protocol.codes import RequestCode
+from rmqspark.protocol.headers.admin import CreateTopicRequestHeader
+from rmqspark.protocol.names import AUTO_CREATE_TOPIC
+from rmqspark.testing.sim.clients import SimClient
+from rmqspark.testing.sim.cluster import BROKER_PORT, build
+from rmqspark.testing.sim.faults import Faults
+from rmqspark.testing.sim.producers import Producer, SendPlan
+from rmqspark.testing.sim.readers import QueueReader
+from rmqspark.testing.sim.world import World
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from typing import Any
+
+    from rmqspark.testing.sim.draw import Draw
+
+TOPIC: Final = "orders"
+_LOOK_AGAIN_S: Final = 0.05
+_START_S: Final = 30.0
+_SENDING_S: Final = 240.0
+_HEALED_S: Final = 60.0
+_WOKEN_S: Final = 2.0
+"""Within which a waiting pull hears of a message. The broker looks at all that wait every five seconds."""
+
+
+class Story:
+    """One run of a draw."""
+
+    def __init__(self, draw: Draw) -> None:
+        self.draw = draw
+        self.world = World(draw.seed)
+        self.world.loop.permutes = draw.permutes
+        self.world.loop.slowest_work_s = draw.slowest_work_s
+        self.world.network.weather = draw.weather
+        self.cluster = build(self.world, draw.plan)
+        self._namesrvs = draw.plan.namesrv_addr.split(";")
+        self._clients = 0
+        load = draw.workload
+        self.queues = [
+            MessageQueue(TOPIC, name, number) for name in self.cluster.brokers for number in range(load.queues)
+        ]
+        self.producers = [Producer(self._client("producer"), self._send_plan()) for _ in range(load.producers)]
+        self.readers = [
+            QueueReader(client, queue)
+            for client in [self._client("reader") for _ in range(load.readers)]
+            for queue in self.queues
+        ]
+        self._operator = self._client("operator")
+        self._faults = Faults(self.world, draw, self.cluster, [f"127.0.8.{number + 1}" for number in range(self._clients)])
+
+    def run(self) -> None:
+        """Its verdict is in `world.violations`."""
+        self.world.run(self._tell())
+
+    async def _tell(self) -> None:
+        self.world.note(str(self.draw))
+        await self._start()
+        following = [reader.client.spawn(reader.follow()) for reader in self.readers]
+        self._faults.begin()
+        sending = [producer.client.spawn(producer.run(self.draw.workload.sends)) for producer in self.producers]
+        await self._wait_for(lambda: all(task.done() for task in sending), _SENDING_S, "sends did not end", fails=False)
+        await self._faults.heal()
+        for producer in self.producers:
+            producer.is_to_stop = True
+        await self._wait_for(lambda: all(task.done() for task in sending), _HEALED_S, "a send did not end")
+        await self._prove_that_it_lives()
+        for reader in self.readers:
+            reader.is_to_stop = True
+        await self._wait_for(lambda: all(task.done() for task in following), _HEALED_S, "a pull was never answered")
+        for task in (*sending, *following):
+            task.result()
+        await self._read_all("after")
+        await self._stop()
+        self.world.checker.finish()
+
+    # --- the phases --------------------------------------------------------------------------------------------------
+
+    async def _start(self) -> None:
+        for node in self.cluster.nodes:
+            node.start()
+        await self._wait_for(lambda: all(node.serves for node in self.cluster.nodes), _START_S, "a server did not start")
+        await self._operate(self._create_topic())
+
+    async def _create_topic(self) -> None:
+        queues = self.draw.workload.queues
+        header = CreateTopicRequestHeader(TOPIC, AUTO_CREATE_TOPIC, queues, queues, 6, "SINGLE_TAG")
+        for node in self.cluster.brokers.values():
+            address = f"{node.host}:{BROKER_PORT}"
+            answer = await self._operator.call(
+                address, RequestCode.UPDATE_AND_CREATE_TOPIC, header, timeout_ms=int(_START_S * 1000)
+            )
+            answer.raise_for_code()
+
+    async def _prove_that_it_lives(self) -> None:
+        """All servers serve; each queue takes a message, and each reader comes to its end."""
+        nodes = self.cluster.nodes
+        await self._wait_for(
+            lambda: all(node.serves for node in nodes), _HEALED_S, lambda: f"not healed: {self._failures()}"
+        )
+        await self._operate(self._send_to_all())
+        await self._operate(self._come_to_the_ends())
+
+    def _failures(self) -> list[str]:
+        return [f"{node.name}: {node.failure!r}" for node in self.cluster.nodes if not node.serves]
+
+    async def _send_to_all(self) -> None:
+        producer = Producer(self._client("last"), self._send_plan(tries=20))
+        for queue in self.queues:
+            if not await producer.send(queue):
+                self.world.violated(f"{queue} takes no message after all was healed")
+
+    async def _come_to_the_ends(self) -> None:
+        """Then each waits there; one message more has to wake it."""
+        ends = {queue: await QueueReader(self._client("looker"), queue).end() for queue in self.queues}
+        await self._wait_for(
+            lambda: all(reader.position >= ends[reader.queue] for reader in self.readers),
+            _HEALED_S,
+            lambda: f"not read to the end: {[(str(each.queue), each.position) for each in self.readers]} of {ends}",
+        )
+        await self._wait_for(lambda: all(r.waits_long for r in self.readers), _HEALED_S, "no reader came to wait")
+        await asyncio.sleep(0.5)
+        waiting = [reader for reader in self.readers if reader.waits_long]
+        await self._send_to_all()
+        await self._wait_for(
+            lambda: all(reader.position > ends[reader.queue] for reader in waiting), _WOKEN_S, "a waiting pull was not woken"
+        )
+
+    async def _read_all(self, when: str) -> None:
+        for queue in self.queues:
+            await self._operate(_scan(QueueReader(self._client(f"{when}"), queue)))
+
+    async def _stop(self) -> None:
+        """In order; nothing may be left of a server then."""
+        for node in reversed(self.cluster.nodes):
+            life = node.life
+            await node.stop()
+            left = [str(task) for task in (life.tasks if life is not None else []) if not task.done()]
+            if left:
+                self.world.violated(f"{node.name} has stopped and left {left}")
+            if node.failure is not None:
+                self.world.violated(f"{node.name} stopped with {node.failure!r}")
+
+    # --- how ---------------------------------------------------------------------------------------------------------
+
+    def _client(self, kind: str) -> SimClient:
+        self._clients += 1
+        return SimClient(self.world, f"{kind}-{self._clients}", f"127.0.8.{self._clients}", self._namesrvs)
+
+    def _send_plan(self, *, tries: int = 0) -> SendPlan:
+        load = self.draw.workload
+        return SendPlan(
+            TOPIC,
+            self.queues,
+            load.largest_body,
+            load.batches,
+            load.longest_pause_s,
+            tries or load.tries,
+            max(load.timeout_ms, 3_000) if tries else load.timeout_ms,
+            self.draw.syncs_flush,
+        )
+
+    async def _operate(self, work: Coroutine[Any, Any, None]) -> None:
+        """As a client that nobody disturbs."""
+        task = self._operator.spawn(work)
+        await asyncio.wait([task])
+        task.result()
+
+    async def _wait_for(
+        self, condition: Callable[[], bool], at_most_s: float, else_say: str | Callable[[], str], *, fails: bool = True
+    ) -> None:
+        end_s = self.world.loop.time() + at_most_s
+        while not condition():
+            if self.world.loop.time() >= end_s:
+                if fails:
+                    self.world.violated(f"{else_say if isinstance(else_say, str) else else_say()} within {at_most_s:g} s")
+                return
+            await asyncio.sleep(_LOOK_AGAIN_S)
+
+
+async def _scan(reader: QueueReader) -> None:
+    await reader.scan()
