@@ -23,7 +23,8 @@ def main() -> int:
             story.run()
         except Exception as error:  # noqa: BLE001
             story.world.violations.append(f"the run ended with {error!r}")
-            if arguments.log: raise
+            if arguments.log:
+                import traceback; traceback.print_exc()
         world = story.world
         simulated_s += world.loop.time()
         sends += world.history.acknowledged

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from contextvars import ContextVar, copy_context
-from heapq import heappop
+from heapq import heappop, heappush
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,6 @@ from rmqspark.testing.disk_faults import ProcessDied
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator
-    from contextvars import Context
 
     from rmqspark.testing.sim.network import SimNetwork
 
@@ -87,6 +86,8 @@ class SimLoop(asyncio.BaseEventLoop):
         self._order = Random(f"{seed}/order")
         self._durations = Random(f"{seed}/durations")
         self._tasks = 0
+        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self._timers_made = 0
         self.permutes = False
         self.slowest_work_s = 0.005
         self.handles_run = 0
@@ -98,6 +99,16 @@ class SimLoop(asyncio.BaseEventLoop):
     def time(self) -> float:
         return self._now_s
 
+    def call_later(self, delay: float, callback: Any, *args: Any, context: Any = None) -> asyncio.TimerHandle:
+        return self.call_at(self._now_s + delay, callback, *args, context=context)
+
+    def call_at(self, when: float, callback: Any, *args: Any, context: Any = None) -> asyncio.TimerHandle:
+        """Those of one moment run in the order in which they were asked for."""
+        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        self._timers_made += 1
+        heappush(self._timers, (when, self._timers_made, timer))
+        return timer
+
     # --- what the base class leaves open -----------------------------------------------------------------------------
 
     def _run_once(self) -> None:
@@ -106,25 +117,21 @@ class SimLoop(asyncio.BaseEventLoop):
             _permute(self._ready, self._order)
         for _ in range(len(self._ready)):
             handle = self._ready.popleft()
-            life = handle._context.get(LIFE)
-            if handle._cancelled or (life is not None and life.is_over):
-                continue
-            self.handles_run += 1
-            handle._run()
+            if not _is_void(handle):
+                self.handles_run += 1
+                handle._run()
 
     def _let_time_go_by(self) -> None:
         """Up to the next timer, where nothing is ready; makes ready all that is due."""
-        scheduled = self._scheduled
-        while scheduled and _is_void(scheduled[0]):
-            heappop(scheduled)._scheduled = False
+        timers = self._timers
+        while timers and _is_void(timers[0][2]):
+            heappop(timers)
         if not self._ready and not self._stopping:
-            if not scheduled:
+            if not timers:
                 raise Deadlock("nothing is ready, and nothing will be")
-            self._now_s = max(self._now_s, scheduled[0]._when)
-        while scheduled and scheduled[0]._when <= self._now_s:
-            handle = heappop(scheduled)
-            handle._scheduled = False
-            self._ready.append(handle)
+            self._now_s = max(self._now_s, timers[0][0])
+        while timers and timers[0][0] <= self._now_s:
+            self._ready.append(heappop(timers)[2])
 
     def _process_events(self, event_list: Any) -> None:
         """There are none: the network calls back by timers."""
@@ -184,13 +191,12 @@ def _life_here() -> Life:
     return life
 
 
-def _is_void(handle: asyncio.TimerHandle) -> bool:
-    life = _context_of(handle).get(LIFE)
-    return handle.cancelled() or (life is not None and life.is_over)
-
-
-def _context_of(handle: asyncio.Handle) -> Context:
-    return handle._context  # type: ignore[attr-defined, no-any-return]
+def _is_void(handle: Any) -> bool:
+    """Whether it was cancelled, or belongs to a life that is over."""
+    if handle._cancelled:
+        return True
+    life = handle._context.get(LIFE)
+    return life is not None and life.is_over
 
 
 def _settle(done: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:

@@ -71,6 +71,7 @@ class Node:
 
     async def stop(self) -> None:
         """In order; returns when the server has ended."""
+        self._serves = False
         self._stopping.set()
         if self._task is not None and self.is_up:
             await asyncio.wait([self._task])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqspark.client.outgoing import Outgoing, SendConfig, outgoing, outgoing_batch
-from rmqspark.errors import ConnectionLost, RmqError
+from rmqspark.errors import ConnectionLost, NotWritable, RmqError
 from rmqspark.message_queue import MessageQueue
 from rmqspark.model import Message
 from rmqspark.protocol.codes import RequestCode, ResponseCode
@@ -36,6 +36,8 @@ class SendPlan(NamedTuple):
     timeout_ms: int
     is_durable: bool
     """Whether what is acknowledged outlives a power loss."""
+    doubts_refusals: bool = False
+    """Whether NotWritable may be of a message that waited for an fsync that failed, and may be there after a start."""
 
 
 class Producer:
@@ -67,9 +69,9 @@ class Producer:
             try:
                 offset = await self._try(queue, parcel, len(messages) > 1)
             except RmqError as error:
+                unknown += self._may_be_there(error)
                 if last:
-                    history.not_sent(number, error, unknown_tries=unknown)
-                unknown += outcome_of(error) == "unknown"
+                    history.not_sent(number, error, unknown_tries=unknown - (outcome_of(error) == "unknown"))
                 self._world.trace.reached(f"send {type(error).__name__}")
             else:
                 history.stored(number, queue, offset, durable=self._plan.is_durable, unknown_tries=unknown)
@@ -77,6 +79,11 @@ class Producer:
             if not last:
                 await self.client.pause(1.0)
         return False
+
+    def _may_be_there(self, error: RmqError) -> bool:
+        if isinstance(error, NotWritable) and self._plan.doubts_refusals:
+            return True
+        return outcome_of(error) == "unknown"
 
     def _messages(self) -> list[Message]:
         random, plan = self.client.random, self._plan

@@ -35,6 +35,8 @@ class QueueReader:
         self.waits_long = False
         """Whether it has asked to be held at the end of the queue, and has no answer yet."""
         self.is_to_stop = False
+        self.is_patient = False
+        """Whether each of its pulls is to be held as long as may be."""
         self.suspend_ms = 0
         self._name = f"{client.name}/{queue}"
         self.client = client
@@ -46,7 +48,7 @@ class QueueReader:
         """Until it is to stop: what comes, as it comes."""
         while not self.is_to_stop:
             try:
-                self.suspend_ms = self.client.random.choice((0, 1_000, _LONG_MS))
+                self.suspend_ms = _LONG_MS if self.is_patient else self.client.random.choice((0, 1_000, _LONG_MS))
                 self.waits_long = self.suspend_ms == _LONG_MS
                 await self.pull()
             except OffsetMoved as moved:

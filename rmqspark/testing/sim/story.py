@@ -125,6 +125,8 @@ class Story:
             _HEALED_S,
             lambda: f"not read to the end: {[(str(each.queue), each.position) for each in self.readers]} of {ends}",
         )
+        for reader in self.readers:
+            reader.is_patient = True
         await self._wait_for(lambda: all(r.waits_long for r in self.readers), _HEALED_S, "no reader came to wait")
         await asyncio.sleep(0.5)
         waiting = [reader for reader in self.readers if reader.waits_long]
@@ -165,6 +167,7 @@ class Story:
             tries or load.tries,
             max(load.timeout_ms, 3_000) if tries else load.timeout_ms,
             self.draw.syncs_flush,
+            self.draw.disks_fail,
         )
 
     async def _operate(self, work: Coroutine[Any, Any, None]) -> None:
