@@ -48,6 +48,8 @@ class Faults:
         }
 
     def begin(self) -> None:
+        self._world.network.weather = self._draw.weather
+        self._world.loop.slowest_work_s = self._draw.slowest_work_s
         for kind, mean_s in self._draw.mean_s.items():
             nodes = self._cluster.with_stores if kind in NODE_FAULTS else [None]
             for node in nodes:
@@ -59,7 +61,7 @@ class Faults:
         world = self._world
         world.network.mend_all()
         world.network.weather.calm()
-        world.loop.slowest_work_s = min(world.loop.slowest_work_s, 0.05)
+        world.loop.slowest_work_s = 0.005
         for node in self._cluster.nodes:
             node.files.heal()
             node.files.set_budget(None)

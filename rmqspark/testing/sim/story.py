@@ -38,8 +38,6 @@ class Story:
         self.draw = draw
         self.world = World(draw.seed)
         self.world.loop.permutes = draw.permutes
-        self.world.loop.slowest_work_s = draw.slowest_work_s
-        self.world.network.weather = draw.weather
         self.cluster = build(self.world, draw.plan)
         self._namesrvs = draw.plan.namesrv_addr.split(";")
         self._clients = 0
