@@ -6,6 +6,7 @@ Each kind of fault is left out half of the time: where everything fails at once 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import inf
 from random import Random
 from typing import Final
 
@@ -75,6 +76,13 @@ class Draw:
     def disks_fail(self) -> bool:
         """With an error, not by dying."""
         return any(kind in self.mean_s for kind in ("fsync fails", "write fails", "disk full"))
+
+    @property
+    def offsets_saved_after_s(self) -> float:
+        """How long it may take until an offset that was committed is on disk."""
+        if self.disks_fail:
+            return inf
+        return self.plan.broker.flush_consumer_offset_interval / 1000 + 2 + 10 * self.slowest_work_s
 
     def __str__(self) -> str:
         plan, load = self.plan, self.workload

@@ -40,6 +40,8 @@ class Node:
         self.failure: Exception | None = None
         """What its start, or a task of its server, ended with."""
         self.on_listen: Callable[[], None] = lambda: None
+        self.on_end: list[Callable[[], None]] = []
+        """Called when a life is over, however."""
         self._make = make
         self._world = world
         self._serves = False
@@ -90,6 +92,8 @@ class Node:
         self.files.crash(SystemEntropy(f"{self._world.seed}/{self.name}/power/{self.lives}"))
 
     def _end(self, *, silently: bool) -> None:
+        for told in self.on_end:
+            told()
         if self.life is not None:
             self.life.end()
             self._world.bury(self.life)

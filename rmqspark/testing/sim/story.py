@@ -6,12 +6,14 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from rmqspark.message_queue import MessageQueue
+from rmqspark.protocol.bodies.admin import SubscriptionGroupConfig
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.admin import CreateTopicRequestHeader
 from rmqspark.protocol.names import AUTO_CREATE_TOPIC
 from rmqspark.testing.sim.clients import SimClient
 from rmqspark.testing.sim.cluster import BROKER_PORT, build
 from rmqspark.testing.sim.faults import Faults
+from rmqspark.testing.sim.group_offsets import GROUP, Committer, Possible
 from rmqspark.testing.sim.producers import Producer, SendPlan
 from rmqspark.testing.sim.readers import QueueReader
 from rmqspark.testing.sim.world import World
@@ -51,6 +53,7 @@ class Story:
             for client in [self._client("reader") for _ in range(load.readers)]
             for queue in self.queues
         ]
+        self.committers = [self._committer(reader) for reader in self.readers[: len(self.queues)]]
         self._operator = self._client("operator")
         self._faults = Faults(self.world, draw, self.cluster, [f"127.0.8.{number + 1}" for number in range(self._clients)])
 
@@ -62,6 +65,7 @@ class Story:
         self.world.note(str(self.draw))
         await self._start()
         following = [reader.client.spawn(reader.follow()) for reader in self.readers]
+        committing = [committer.client.spawn(committer.run()) for committer in self.committers]
         self._faults.begin()
         sending = [producer.client.spawn(producer.run(self.draw.workload.sends)) for producer in self.producers]
         await self._wait_for(lambda: all(task.done() for task in sending), _SENDING_S, "sends did not end", fails=False)
@@ -70,11 +74,14 @@ class Story:
             producer.is_to_stop = True
         await self._wait_for(lambda: all(task.done() for task in sending), _HEALED_S, "a send did not end")
         await self._prove_that_it_lives()
-        for reader in self.readers:
-            reader.is_to_stop = True
-        await self._wait_for(lambda: all(task.done() for task in following), _HEALED_S, "a pull was never answered")
-        for task in (*sending, *following):
+        for client in (*self.readers, *self.committers):
+            client.is_to_stop = True
+        asking = (*following, *committing)
+        await self._wait_for(lambda: all(task.done() for task in asking), _HEALED_S, "a request was never answered")
+        for task in (*sending, *asking):
             task.result()
+        for committer in self.committers:
+            await self._operate(committer.ask())
         await self._read_all("after")
         await self._stop()
         self.world.checker.finish()
@@ -88,6 +95,7 @@ class Story:
         await self._operate(self._create_topic())
 
     async def _create_topic(self) -> None:
+        """And a group, on all brokers."""
         queues = self.draw.workload.queues
         header = CreateTopicRequestHeader(TOPIC, AUTO_CREATE_TOPIC, queues, queues, 6, "SINGLE_TAG")
         for node in self.cluster.brokers.values():
@@ -96,6 +104,9 @@ class Story:
                 address, RequestCode.UPDATE_AND_CREATE_TOPIC, header, timeout_ms=int(_START_S * 1000)
             )
             answer.raise_for_code()
+            group = SubscriptionGroupConfig(groupName=GROUP).encode()
+            code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
+            (await self._operator.call(address, code, None, group, timeout_ms=int(_START_S * 1000))).raise_for_code()
 
     async def _prove_that_it_lives(self) -> None:
         """All servers serve; each queue takes a message, and each reader comes to its end."""
@@ -153,6 +164,10 @@ class Story:
     def _client(self, kind: str) -> SimClient:
         self._clients += 1
         return SimClient(self.world, f"{kind}-{self._clients}", f"127.0.8.{self._clients}", self._namesrvs)
+
+    def _committer(self, reader: QueueReader) -> Committer:
+        node = self.cluster.brokers[reader.queue.broker_name]
+        return Committer(self._client("committer"), reader, node, Possible(self.draw.offsets_saved_after_s))
 
     def _send_plan(self, *, tries: int = 0) -> SendPlan:
         load = self.draw.workload
