@@ -211,6 +211,11 @@ class MemoryFileSystem:
         """Makes the disk larger or smaller, even smaller than what is on it. None: without bound."""
         self._machine.budget_bytes = budget_bytes
 
+    def wipe(self) -> None:
+        """Everything that was on it is gone, its log as well. For when nobody uses it any more."""
+        self._machine.names = NameTree()
+        self._machine.faults.log.clear()
+
     # --- FileSystem
 
     def within(self, directory: str | os.PathLike[str]) -> MemoryFileSystem:

@@ -133,6 +133,11 @@ class SimLoop(asyncio.BaseEventLoop):
         while timers and timers[0][0] <= self._now_s:
             self._ready.append(heappop(timers)[2])
 
+    def forget(self) -> None:
+        """All that is ready or due, at the end of a run."""
+        self._ready.clear()
+        self._timers.clear()
+
     def _process_events(self, event_list: Any) -> None:
         """There are none: the network calls back by timers."""
 

@@ -91,6 +91,11 @@ class Node:
         self._end(silently=silently)
         self.files.crash(SystemEntropy(f"{self._world.seed}/{self.name}/power/{self.lives}"))
 
+    def forget(self) -> None:
+        """All of its lives, at the end of a run."""
+        self.server = self.life = self._task = None
+        self.files.wipe()
+
     def _end(self, *, silently: bool) -> None:
         for told in self.on_end:
             told()

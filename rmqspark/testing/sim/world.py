@@ -62,6 +62,8 @@ class World:
 
     def opened(self, broker_name: str, incarnation: int) -> None:
         """A broker begins to listen."""
+        if incarnation > self.incarnations.setdefault(broker_name, incarnation):
+            self.trace.reached("incarnation raised")
         self.incarnations[broker_name] = incarnation
         self.history.opened(broker_name, incarnation)
 
@@ -76,18 +78,21 @@ class World:
     def run(self, story: Coroutine[Any, Any, None]) -> None:
         """Until the story ends. Raises what it raises."""
         with _alone(), self._logs():
-            life = Life("127.0.9.9")
-            task = spawn(self.loop, life, story)
+            task = spawn(self.loop, Life("127.0.9.9"), story)
             task.add_done_callback(lambda _: self.loop.stop())
             self.loop.run_forever()
-            task.result()
             self.violations += map(str, self.checker.violations)
             self.violations += self.loop.trouble
             self._forget()
+            task.result()
 
     def _forget(self) -> None:
-        """Python closes what is left of dead processes, which is noise to nobody's use."""
+        """Python closes what is left of all lives, which is noise of no use to anybody."""
         self.loop.set_exception_handler(lambda *_: None)
+        self.loop.forget()
+        self._buried.clear()
+        for node in self.nodes.values():
+            node.forget()
 
     @contextmanager
     def _logs(self) -> Iterator[None]:
@@ -123,6 +128,7 @@ def _alone() -> Iterator[None]:
         yield
     finally:
         threading.Thread.start = start  # type: ignore[method-assign]
+        gc.collect()
         sys.unraisablehook = hook
         if was_enabled:
             gc.enable()
