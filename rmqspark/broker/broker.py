@@ -88,9 +88,9 @@ class Broker:
         return self._whereabouts.address
 
     @property
-    def incarnation(self) -> int:
-        """Of the store; there is one as soon as the broker listens."""
-        return self._parts.store.incarnation
+    def store(self) -> MessageStore:
+        """To be looked at; there is one as soon as the broker listens."""
+        return self._parts.store
 
     async def __aenter__(self) -> Self:
         """Closing the parts, here and in `__aexit__`, is not told of errors: they are the caller's, not the parts'."""

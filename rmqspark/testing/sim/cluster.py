@@ -84,7 +84,7 @@ class _Opened:
     def __call__(self) -> None:
         if self._told < self._node.lives:
             self._told = self._node.lives
-            self._world.opened(self._name, self._node.server.incarnation)
+            self._world.opened(self._name, self._node.server.store.incarnation)
 
 
 def _namesrv_host(number: int) -> str:

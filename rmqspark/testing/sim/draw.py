@@ -5,7 +5,7 @@ Each kind of fault is left out half of the time: where everything fails at once 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from random import Random
 from typing import Final
@@ -110,12 +110,20 @@ def draw(seed: int) -> Draw:
 
 
 def _plan(random: Random) -> Plan:
-    brokers = random.choice((1, 1, 2, 3))
-    return Plan(brokers, random.choice((1, 2)), 0, _broker_config(random), _store_config(random))
+    slaves = random.choice((0, 0, 1))
+    brokers = random.choice((1, 1, 2, 3)) if not slaves else random.choice((1, 1, 2))
+    role = random.choice(("SYNC_MASTER", "ASYNC_MASTER")) if slaves else "ASYNC_MASTER"
+    store = _store_config(random)
+    if slaves:  # what a master of ASYNC_FLUSH loses its slave keeps, and then it is for an operator to decide
+        store = replace(store, flush_disk_type="SYNC_FLUSH")
+    return Plan(brokers, random.choice((1, 2)), slaves, _broker_config(random, role), store)
 
 
-def _broker_config(random: Random) -> BrokerConfig:
+def _broker_config(random: Random, role: str) -> BrokerConfig:
     return BrokerConfig(
+        broker_role=role,
+        ha_send_heartbeat_interval=random.choice((500, 5_000)),
+        slave_sync_interval=random.choice((500, 2_000)),
         register_name_server_period=random.choice((2_000, 10_000, 30_000)),
         flush_consumer_offset_interval=random.choice((500, 5_000)),
         auto_create_topic_enable=False,

@@ -6,6 +6,7 @@ its last moments, and nothing older. A commit of which nobody heard may still ar
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from rmqspark.errors import OffsetNotFound, RmqError
@@ -37,27 +38,31 @@ class Possible:
         """How long it may take until a commit is in the file."""
         self._at_start: set[int] = {_NEVER}  # of the life that it is in
         self._acked: list[tuple[float, int]] = []
-        self._doubtful: set[int] = set()
+        self._doubtful: Counter[int] = Counter()  # each may arrive once more
 
     def committing(self, offset: int) -> None:
         """It is asked for. From now on it may be there."""
-        self._doubtful.add(offset)
+        self._doubtful[offset] += 1
 
     def committed(self, now_s: float, offset: int) -> None:
         """It was answered, by the life that was asked."""
-        self._doubtful.discard(offset)
+        self._doubtful[offset] -= 1
         self._acked.append((now_s, offset))
 
     def crashed(self, now_s: float) -> None:
         """The life is over, and with it what it had not written."""
         saved = [at for at, (acked_s, _) in enumerate(self._acked) if acked_s < now_s - self.saved_after_s]
         left = {offset for _, offset in self._acked[saved[-1] if saved else 0 :]}
-        self._at_start = left | self._doubtful | (set() if saved else self._at_start)
+        self._at_start = left | self._on_the_way | (set() if saved else self._at_start)
         self._acked.clear()
+
+    @property
+    def _on_the_way(self) -> set[int]:
+        return set(+self._doubtful)
 
     def values(self) -> set[int]:
         now = {self._acked[-1][1]} if self._acked else self._at_start
-        return now | self._doubtful
+        return now | self._on_the_way
 
 
 class Committer:

@@ -12,10 +12,11 @@ from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.faults import from_response
 from rmqspark.protocol.headers.produce import SendMessageRequestHeaderV2, SendMessageResponseHeader
 from rmqspark.protocol.names import AUTO_CREATE_TOPIC
+from rmqspark.protocol.records.message_id import parse_offset_msg_id
 from rmqspark.testing.history import content_to_send, outcome_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from rmqspark.testing.sim.clients import SimClient
 
@@ -38,6 +39,8 @@ class SendPlan(NamedTuple):
     """Whether what is acknowledged outlives a power loss."""
     doubts_refusals: bool = False
     """Whether NotWritable may be of a message that waited for an fsync that failed, and may be there after a start."""
+    on_ack: Callable[[str, int], None] | None = None
+    """Told the broker and the physical offset of what it says is stored."""
 
 
 class Producer:
@@ -130,4 +133,6 @@ class Producer:
         receipt = answer.header(SendMessageResponseHeader)
         if receipt.queueId != queue.queue_id:
             self._world.violated(f"sent to {queue}, answered for queue {receipt.queueId}")
+        if self._plan.on_ack is not None:
+            self._plan.on_ack(queue.broker_name, parse_offset_msg_id(receipt.msgId.rpartition(",")[2])[1])
         return receipt.queueOffset

@@ -34,6 +34,7 @@ class QueueReader:
         self.position = 0
         self.waits_long = False
         """Whether it has asked to be held at the end of the queue, and has no answer yet."""
+        self.empty_answers = 0
         self.is_to_stop = False
         self.is_patient = False
         """Whether each of its pulls is to be held as long as may be."""
@@ -75,6 +76,7 @@ class QueueReader:
             self._world.history.not_seen(number, error)
             raise
         next_offset = answer.header(PullMessageResponseHeader).nextBeginOffset
+        self.empty_answers += answer.code in _NOTHING_NEW
         found = [] if answer.code in _NOTHING_NEW else received_all(answer.body, self.queue.broker_name)
         if any((each.topic, each.queue) != (self.queue.topic, self.queue) for each in found):
             self._world.violated(f"{self._name} was given messages of {[str(each.queue) for each in found]}")

@@ -16,6 +16,7 @@ from rmqspark.testing.sim.faults import Faults
 from rmqspark.testing.sim.group_offsets import GROUP, Committer, Possible
 from rmqspark.testing.sim.producers import Producer, SendPlan
 from rmqspark.testing.sim.readers import QueueReader
+from rmqspark.testing.sim.replicas import Replicas
 from rmqspark.testing.sim.world import World
 
 if TYPE_CHECKING:
@@ -29,6 +30,9 @@ _LOOK_AGAIN_S: Final = 0.05
 _START_S: Final = 30.0
 _SENDING_S: Final = 240.0
 _HEALED_S: Final = 60.0
+_STOP_S: Final = 30.0
+_HELD_S: Final = 25.0
+"""Within which a pull is answered that nothing comes for: 15 s, and up to five for the broker to look."""
 _WOKEN_S: Final = 2.0
 """Within which a waiting pull hears of a message. The broker looks at all that wait every five seconds."""
 
@@ -47,10 +51,17 @@ class Story:
         self.queues = [
             MessageQueue(TOPIC, name, number) for name in self.cluster.brokers for number in range(load.queues)
         ]
+        self.replicas = Replicas(self.world, self.cluster)
         self.producers = [Producer(self._client("producer"), self._send_plan()) for _ in range(load.producers)]
         self.readers = [
             QueueReader(client, queue)
             for client in [self._client("reader") for _ in range(load.readers)]
+            for queue in self.queues
+        ]
+        self.readers += [
+            QueueReader(client, queue, broker_id)
+            for broker_id in range(1, draw.plan.slaves + 1)
+            for client in [self._client("slave-reader")]
             for queue in self.queues
         ]
         self.committers = [self._committer(reader) for reader in self.readers[: len(self.queues)]]
@@ -115,6 +126,10 @@ class Story:
             lambda: all(node.serves for node in nodes), _HEALED_S, lambda: f"not healed: {self._failures()}"
         )
         await self._operate(self._send_to_all())
+        await self._wait_for(
+            self.replicas.all_have_come_up, _HEALED_S, lambda: f"a slave did not come up with its master: {self.replicas}"
+        )
+        self.replicas.compare()
         await self._operate(self._come_to_the_ends())
 
     def _failures(self) -> list[str]:
@@ -143,16 +158,24 @@ class Story:
         await self._wait_for(
             lambda: all(reader.position > ends[reader.queue] for reader in waiting), _WOKEN_S, "a waiting pull was not woken"
         )
+        told_nothing = [(reader, reader.empty_answers) for reader in self.readers]
+        await self._wait_for(
+            lambda: all(reader.empty_answers > before for reader, before in told_nothing),
+            _HELD_S,
+            "a pull for which nothing came was not answered",
+        )
 
     async def _read_all(self, when: str) -> None:
-        for queue in self.queues:
-            await self._operate(_scan(QueueReader(self._client(f"{when}"), queue)))
+        for broker_id in range(self.draw.plan.slaves + 1):
+            for queue in self.queues:
+                await self._operate(_scan(QueueReader(self._client(when), queue, broker_id)))
 
     async def _stop(self) -> None:
         """In order; nothing may be left of a server then."""
         for node in reversed(self.cluster.nodes):
             life = node.life
-            await node.stop()
+            stopping = asyncio.ensure_future(node.stop())
+            await self._wait_for(stopping.done, _STOP_S, f"{node.name} did not stop")
             left = [str(task) for task in (life.tasks if life is not None else []) if not task.done()]
             if left:
                 self.world.violated(f"{node.name} has stopped and left {left}")
@@ -181,6 +204,7 @@ class Story:
             max(load.timeout_ms, 3_000) if tries else load.timeout_ms,
             self.draw.syncs_flush,
             self.draw.disks_fail,
+            self.replicas.acknowledged if self.draw.plan.broker.waits_for_slaves else None,
         )
 
     async def _operate(self, work: Coroutine[Any, Any, None]) -> None:

@@ -90,6 +90,7 @@ class World:
         """Python closes what is left of all lives, which is noise of no use to anybody."""
         self.loop.set_exception_handler(lambda *_: None)
         self.loop.forget()
+        self.loop.close()
         self._buried.clear()
         for node in self.nodes.values():
             node.forget()

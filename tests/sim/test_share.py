@@ -1,0 +1,67 @@
+"""A share of the simulator's runs: no law is broken, everything that should go wrong does, the same seed is the same run."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rmqspark.testing.sim.runs import Totals, run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+pytestmark = [pytest.mark.faults]
+
+SHARE = range(1, 13)
+LONGEST = 3_000
+"""Seeds of the long form: about an hour on one quiet core."""
+KEPT = Path(__file__).with_name("seeds.txt")
+TWICE = 7
+
+
+def kept_seeds() -> list[int]:
+    lines = (line.partition("#")[0].strip() for line in KEPT.read_text().splitlines())
+    return [int(line) for line in lines if line]
+
+
+def test_a_share_of_seeds(soaking: bool, amount: Callable[[int, int], int], tell: Callable[[str], None]) -> None:
+    """Brokers die, disks and networks fail, and all that was promised is there; each kind of trouble was met."""
+    totals = Totals()
+    for seed in (*SHARE, *kept_seeds(), *range(10_000, 10_000 + amount(0, LONGEST))):
+        outcome = run(seed)
+        totals.add(outcome)
+        assert not outcome.violations, f"{outcome.story}\n{outcome.violations}\n{outcome.command}"
+    assert totals.never_reached == []
+    if soaking:
+        tell(f"{totals.seeds} seeds, {totals.simulated_s:,.0f} s simulated, {totals.acknowledged:,} sends acknowledged")
+
+
+def test_a_seed_is_a_run() -> None:
+    """Whatever process runs it, and however that one hashes: time, wire, disks and clients are the same to the byte."""
+    command = [sys.executable, "-m", "rmqspark.testing.sim", "--seed", str(TWICE), "--json"]
+    processes = [
+        subprocess.Popen(command, env={**os.environ, "PYTHONHASHSEED": hash_seed}, stdout=subprocess.PIPE)
+        for hash_seed in ("1", "2")
+    ]
+    first, second = (json.loads(process.communicate()[0]) for process in processes)
+    assert first["traceHash"] == second["traceHash"]
+    assert first["simulatedS"] == second["simulatedS"] > 0
+
+
+def test_a_failure_tells_how_to_repeat_it(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The exit code is 1, and the last line before the figures is the command."""
+    from rmqspark.testing.sim import __main__ as program
+    from rmqspark.testing.sim.story import Story
+
+    monkeypatch.setattr(Story, "run", lambda story: story.world.violated("planned by the test"))
+    monkeypatch.setattr(sys, "argv", ["sim", "--seed", "5"])
+    assert program.main() == 1
+    out = capsys.readouterr().out
+    assert "planned by the test" in out
+    assert "\npython -m rmqspark.testing.sim --seed 5\n" in out
