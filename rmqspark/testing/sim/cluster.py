@@ -9,6 +9,7 @@ from rmqspark.broker.broker import Broker
 from rmqspark.broker.config import BrokerConfig
 from rmqspark.namesrv.config import NamesrvConfig
 from rmqspark.namesrv.server import NameServer
+from rmqspark.store.appending.beside import at_once
 from rmqspark.store.config import StoreConfig
 
 if TYPE_CHECKING:
@@ -110,7 +111,13 @@ def _add_broker(world: World, plan: Plan, name: str, host: str, *, broker_id: in
 
     def make(node: Node) -> Broker:
         return Broker(
-            config, plan.store, store_dir=STORE_DIR, files=node.files, clock=node.clock, entropy=node.entropy
+            config,
+            plan.store,
+            store_dir=STORE_DIR,
+            files=node.files,
+            clock=node.clock,
+            entropy=node.entropy,
+            write_beside=at_once,
         )
 
     return world.add(f"{name}-{broker_id}" if broker_id else name, host, make)

@@ -53,6 +53,10 @@ class Workload:
     timeout_ms: int = 3_000
     tries: int = 3
     readers: int = 1
+    batch_writers: int = 0
+    """Queries that write batches exactly once, to a topic of their own."""
+    versions: int = 4
+    """Of each of them."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +94,7 @@ class Draw:
         return (
             f"seed {self.seed}: {plan.brokers} brokers with {plan.slaves} slaves, {plan.namesrvs} name servers, "
             f"{plan.broker.broker_role}, {plan.store.flush_disk_type}; {load.producers} producers, "
-            f"{load.sends} sends; {faults}"
+            f"{load.sends} sends, {load.batch_writers} batch writers; {faults}"
         )
 
 
@@ -153,6 +157,8 @@ def _workload(random: Random) -> Workload:
         timeout_ms=random.choice((200, 3_000, 6_000)),
         tries=random.randint(1, 4),
         readers=random.randint(1, 2),
+        batch_writers=random.choice((0, 0, 1, 2)),
+        versions=random.randint(2, 6),
     )
 
 

@@ -36,6 +36,8 @@ class QueueReader:
         """Whether it has asked to be held at the end of the queue, and has no answer yet."""
         self.empty_answers = 0
         self.is_to_stop = False
+        self.names: list[str] = []
+        """Of the messages it was given, in their order."""
         self.is_patient = False
         """Whether each of its pulls is to be held as long as may be."""
         self.suspend_ms = 0
@@ -82,6 +84,7 @@ class QueueReader:
             self._world.violated(f"{self._name} was given messages of {[str(each.queue) for each in found]}")
         self._world.history.seen(number, next_offset, found)
         self.position = next_offset
+        self.names += [each.keys[0] for each in found if each.keys]
         return len(found)
 
     async def _ask(self):

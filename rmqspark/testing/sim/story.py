@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from rmqspark.message_queue import MessageQueue
@@ -10,6 +11,7 @@ from rmqspark.protocol.bodies.admin import SubscriptionGroupConfig
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.admin import CreateTopicRequestHeader
 from rmqspark.protocol.names import AUTO_CREATE_TOPIC
+from rmqspark.testing.sim.batches import BatchWriter, judge_rows
 from rmqspark.testing.sim.clients import SimClient
 from rmqspark.testing.sim.cluster import BROKER_PORT, build
 from rmqspark.testing.sim.faults import Faults
@@ -26,10 +28,12 @@ if TYPE_CHECKING:
     from rmqspark.testing.sim.draw import Draw
 
 TOPIC: Final = "orders"
+BATCH_TOPIC: Final = "invoices"
 _LOOK_AGAIN_S: Final = 0.05
 _START_S: Final = 30.0
 _SENDING_S: Final = 240.0
 _HEALED_S: Final = 60.0
+_DECIDED_S: Final = 180.0
 _STOP_S: Final = 30.0
 _HELD_S: Final = 25.0
 """Within which a pull is answered that nothing comes for: 15 s, and up to five for the broker to look."""
@@ -64,7 +68,17 @@ class Story:
             for client in [self._client("slave-reader")]
             for queue in self.queues
         ]
+        self.targets = [
+            MessageQueue(BATCH_TOPIC, name, number)
+            for name in self.cluster.brokers
+            for number in range(load.queues)
+            if load.batch_writers
+        ]
+        self.writers = [
+            BatchWriter(self._client("spark"), self.targets, load.versions) for _ in range(load.batch_writers)
+        ]
         self.committers = [self._committer(reader) for reader in self.readers[: len(self.queues)]]
+        self._batch_reader = self._client("batch-reader")
         self._operator = self._client("operator")
         self._faults = Faults(self.world, draw, self.cluster, [f"127.0.8.{number + 1}" for number in range(self._clients)])
 
@@ -78,18 +92,22 @@ class Story:
         following = [reader.client.spawn(reader.follow()) for reader in self.readers]
         committing = [committer.client.spawn(committer.run()) for committer in self.committers]
         self._faults.begin()
+        writing = [writer.client.spawn(writer.run()) for writer in self.writers]
+        followers = [QueueReader(self._batch_reader, queue) for queue in self.targets]
+        following += [self._batch_reader.spawn(follower.follow()) for follower in followers]
         sending = [producer.client.spawn(producer.run(self.draw.workload.sends)) for producer in self.producers]
         await self._wait_for(lambda: all(task.done() for task in sending), _SENDING_S, "sends did not end", fails=False)
         await self._faults.heal()
         for producer in self.producers:
             producer.is_to_stop = True
         await self._wait_for(lambda: all(task.done() for task in sending), _HEALED_S, "a send did not end")
+        await self._wait_for(lambda: all(task.done() for task in writing), _DECIDED_S, "a batch was not decided")
         await self._prove_that_it_lives()
-        for client in (*self.readers, *self.committers):
+        for client in (*self.readers, *followers, *self.committers):
             client.is_to_stop = True
         asking = (*following, *committing)
         await self._wait_for(lambda: all(task.done() for task in asking), _HEALED_S, "a request was never answered")
-        for task in (*sending, *asking):
+        for task in (*sending, *writing, *asking):
             task.result()
         for committer in self.committers:
             await self._operate(committer.ask())
@@ -107,17 +125,16 @@ class Story:
 
     async def _create_topic(self) -> None:
         """And a group, on all brokers."""
-        queues = self.draw.workload.queues
-        header = CreateTopicRequestHeader(TOPIC, AUTO_CREATE_TOPIC, queues, queues, 6, "SINGLE_TAG")
+        queues, patience_ms = self.draw.workload.queues, int(_START_S * 1000)
         for node in self.cluster.brokers.values():
             address = f"{node.host}:{BROKER_PORT}"
-            answer = await self._operator.call(
-                address, RequestCode.UPDATE_AND_CREATE_TOPIC, header, timeout_ms=int(_START_S * 1000)
-            )
-            answer.raise_for_code()
+            for topic in (TOPIC, BATCH_TOPIC):
+                header = CreateTopicRequestHeader(topic, AUTO_CREATE_TOPIC, queues, queues, 6, "SINGLE_TAG")
+                code = RequestCode.UPDATE_AND_CREATE_TOPIC
+                (await self._operator.call(address, code, header, timeout_ms=patience_ms)).raise_for_code()
             group = SubscriptionGroupConfig(groupName=GROUP).encode()
             code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
-            (await self._operator.call(address, code, None, group, timeout_ms=int(_START_S * 1000))).raise_for_code()
+            (await self._operator.call(address, code, None, group, timeout_ms=patience_ms)).raise_for_code()
 
     async def _prove_that_it_lives(self) -> None:
         """All servers serve; each queue takes a message, and each reader comes to its end."""
@@ -166,6 +183,14 @@ class Story:
         )
 
     async def _read_all(self, when: str) -> None:
+        """Every queue of every replica, to its end."""
+        seen: Counter[str] = Counter()
+        for queue in self.targets:
+            reader = QueueReader(self._client(when), queue)
+            await self._operate(_scan(reader))
+            seen.update(reader.names)
+        for violation in judge_rows(self.writers, seen):
+            self.world.violated(violation)
         for broker_id in range(self.draw.plan.slaves + 1):
             for queue in self.queues:
                 await self._operate(_scan(QueueReader(self._client(when), queue, broker_id)))

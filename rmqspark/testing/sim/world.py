@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import gc
 import sys
 import threading
@@ -116,11 +117,18 @@ class World:
         raise structlog.DropEvent
 
 
+def _say_nothing(_: object) -> None:
+    """Of what Python closes when nobody needs it any more."""
+
+
+atexit.register(setattr, sys, "unraisablehook", _say_nothing)
+
+
 @contextmanager
 def _alone() -> Iterator[None]:
     """No thread may be started, and Python collects nothing in between: finalisers would come at random."""
     start = threading.Thread.start
-    hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
+    hook, sys.unraisablehook = sys.unraisablehook, _say_nothing
     was_enabled = gc.isenabled()
     gc.disable()
     asyncio.set_event_loop(None)
