@@ -1,4 +1,4 @@
-"""A share of the simulator's runs: no law is broken, everything that should go wrong does, the same seed is the same run."""
+"""A share of the simulator's runs: no law is broken, all that should go wrong does, a seed is always the same run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches written exactly once, as the sink of a Spark query writes them: halves, a decision, and after a failure again.
+"""Batches written exactly once, as the sink of a Spark query does it: halves, a decision, and after a failure again.
 
 A version is tried under a new run until it is decided. Attempts that came to nothing leave their halves behind, as
 tasks of Spark do that die. The last version is given up: it must never be readable.
@@ -55,9 +55,7 @@ class Row(NamedTuple):
 
     def record(self, queue: MessageQueue) -> bytes:
         properties = encode_properties({Property.KEYS: self.name, Property.UNIQ_KEY: self.name.ljust(32, "0")})
-        return bytes(
-            encode_record(topic=queue.topic, body=self.body, properties=properties, queue_id=queue.queue_id)
-        )
+        return bytes(encode_record(topic=queue.topic, body=self.body, properties=properties, queue_id=queue.queue_id))
 
 
 class BatchWriter:
@@ -177,14 +175,15 @@ class BatchWriter:
 
     async def _abort(self, version: int, epoch: int) -> str:
         header = TxnAbortRequestHeader(self.name, self._run, epoch, version)
-        return (await self._ask(RequestCode.RMQ_TXN_ABORT, header, TxnAbortResponseHeader)).outcome
+        answer = await self._ask(RequestCode.RMQ_TXN_ABORT, header, TxnAbortResponseHeader)
+        return str(answer.outcome)
 
     async def _became(self, version: int) -> str:
         """What became of it, in the end: undecided it is closed, and what is still on its way comes too late."""
         header = TxnStatusRequestHeader(self.name, 0, version, fence=True, run=self._run)
         while True:
             try:
-                return (await self._ask(RequestCode.RMQ_TXN_STATUS, header, TxnStatusResponseHeader)).outcome
+                return str((await self._ask(RequestCode.RMQ_TXN_STATUS, header, TxnStatusResponseHeader)).outcome)
             except RmqError:
                 await self.client.pause(1.0)
 

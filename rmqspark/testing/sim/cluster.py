@@ -11,9 +11,9 @@ from rmqspark.namesrv.config import NamesrvConfig
 from rmqspark.namesrv.server import NameServer
 from rmqspark.store.appending.beside import at_once
 from rmqspark.store.config import StoreConfig
+from rmqspark.testing.sim.node import Node
 
 if TYPE_CHECKING:
-    from rmqspark.testing.sim.node import Node
     from rmqspark.testing.sim.world import World
 
 NAMESRV_PORT = 9876

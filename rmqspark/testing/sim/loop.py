@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from rmqspark.testing.disk_faults import ProcessDied
 
 if TYPE_CHECKING:
+    from collections import deque
     from collections.abc import Callable, Coroutine, Generator
 
     from rmqspark.testing.sim.network import SimNetwork
@@ -79,6 +80,8 @@ class SimLoop(asyncio.BaseEventLoop):
     at most; `permutes` whether tasks that are ready together run in any order."""
 
     network: SimNetwork
+    _ready: deque[Any]
+    _stopping: bool
 
     def __init__(self, seed: object) -> None:
         super().__init__()
@@ -99,10 +102,10 @@ class SimLoop(asyncio.BaseEventLoop):
     def time(self) -> float:
         return self._now_s
 
-    def call_later(self, delay: float, callback: Any, *args: Any, context: Any = None) -> asyncio.TimerHandle:
+    def call_later(self, delay: float, callback: Any, *args: Any, context: Any = None) -> asyncio.TimerHandle:  # type: ignore[override]
         return self.call_at(self._now_s + delay, callback, *args, context=context)
 
-    def call_at(self, when: float, callback: Any, *args: Any, context: Any = None) -> asyncio.TimerHandle:
+    def call_at(self, when: float, callback: Any, *args: Any, context: Any = None) -> asyncio.TimerHandle:  # type: ignore[override]
         """Those of one moment run in the order in which they were asked for."""
         timer = asyncio.TimerHandle(when, callback, args, self, context)
         self._timers_made += 1
@@ -178,10 +181,10 @@ class SimLoop(asyncio.BaseEventLoop):
         """Hosts have addresses for names."""
         return [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (host, port or 0))]
 
-    async def create_server(self, factory: Any, host: Any = None, port: Any = None, **_: Any) -> Any:
+    async def create_server(self, factory: Any, host: Any = None, port: Any = None, **_: Any) -> Any:  # type: ignore[override]
         return self.network.listen(factory, host, port, _life_here())
 
-    async def create_connection(self, factory: Any, host: Any = None, port: Any = None, **_: Any) -> Any:
+    async def create_connection(self, factory: Any, host: Any = None, port: Any = None, **_: Any) -> Any:  # type: ignore[override]
         return await self.network.connect(factory, host, port, _life_here())
 
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rmqspark.client.outgoing import Outgoing, SendConfig, outgoing, outgoing_batch
 from rmqspark.errors import ConnectionLost, NotWritable, RmqError
-from rmqspark.message_queue import MessageQueue
 from rmqspark.model import Message
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.faults import from_response
@@ -18,6 +17,7 @@ from rmqspark.testing.history import content_to_send, outcome_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from rmqspark.message_queue import MessageQueue
     from rmqspark.testing.sim.clients import SimClient
 
 _GROUP = "producers"

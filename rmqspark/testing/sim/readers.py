@@ -15,10 +15,11 @@ from rmqspark.protocol.headers.consume import (
     PullMessageRequestHeader,
     PullMessageResponseHeader,
 )
-from rmqspark.testing.sim.clients import SimClient
 
 if TYPE_CHECKING:
-    from rmqspark.model import MessageQueue
+    from rmqspark.message_queue import MessageQueue
+    from rmqspark.remoting.response import Response
+    from rmqspark.testing.sim.clients import SimClient
 
 _NOTHING_NEW = (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY)
 _ANSWER_MS = 3_000  # beyond the time a pull may be held
@@ -79,7 +80,7 @@ class QueueReader:
             raise
         next_offset = answer.header(PullMessageResponseHeader).nextBeginOffset
         self.empty_answers += answer.code in _NOTHING_NEW
-        found = [] if answer.code in _NOTHING_NEW else received_all(answer.body, self.queue.broker_name)
+        found = [] if answer.code in _NOTHING_NEW else received_all(bytes(answer.body), self.queue.broker_name)
         if any((each.topic, each.queue) != (self.queue.topic, self.queue) for each in found):
             self._world.violated(f"{self._name} was given messages of {[str(each.queue) for each in found]}")
         self._world.history.seen(number, next_offset, found)
@@ -87,7 +88,7 @@ class QueueReader:
         self.names += [each.keys[0] for each in found if each.keys]
         return len(found)
 
-    async def _ask(self):
+    async def _ask(self) -> Response:
         flags = PullFlag.SUBSCRIPTION | (PullFlag.SUSPEND if self.suspend_ms else PullFlag(0))
         header = PullMessageRequestHeader(
             consumerGroup=_GROUP,

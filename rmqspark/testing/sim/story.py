@@ -6,29 +6,25 @@ import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.bodies.admin import SubscriptionGroupConfig
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.admin import CreateTopicRequestHeader
 from rmqspark.protocol.names import AUTO_CREATE_TOPIC
-from rmqspark.testing.sim.batches import BatchWriter, judge_rows
-from rmqspark.testing.sim.clients import SimClient
+from rmqspark.testing.sim.batches import judge_rows
+from rmqspark.testing.sim.cast import BATCH_TOPIC, TOPIC, Cast
 from rmqspark.testing.sim.cluster import BROKER_PORT, build
 from rmqspark.testing.sim.faults import Faults
-from rmqspark.testing.sim.group_offsets import GROUP, Committer, Possible
-from rmqspark.testing.sim.producers import Producer, SendPlan
+from rmqspark.testing.sim.group_offsets import GROUP
 from rmqspark.testing.sim.readers import QueueReader
 from rmqspark.testing.sim.replicas import Replicas
 from rmqspark.testing.sim.world import World
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Iterable
     from typing import Any
 
     from rmqspark.testing.sim.draw import Draw
 
-TOPIC: Final = "orders"
-BATCH_TOPIC: Final = "invoices"
 _LOOK_AGAIN_S: Final = 0.05
 _START_S: Final = 30.0
 _SENDING_S: Final = 240.0
@@ -49,38 +45,9 @@ class Story:
         self.world = World(draw.seed)
         self.world.loop.permutes = draw.permutes
         self.cluster = build(self.world, draw.plan)
-        self._namesrvs = draw.plan.namesrv_addr.split(";")
-        self._clients = 0
-        load = draw.workload
-        self.queues = [
-            MessageQueue(TOPIC, name, number) for name in self.cluster.brokers for number in range(load.queues)
-        ]
         self.replicas = Replicas(self.world, self.cluster)
-        self.producers = [Producer(self._client("producer"), self._send_plan()) for _ in range(load.producers)]
-        self.readers = [
-            QueueReader(client, queue)
-            for client in [self._client("reader") for _ in range(load.readers)]
-            for queue in self.queues
-        ]
-        self.readers += [
-            QueueReader(client, queue, broker_id)
-            for broker_id in range(1, draw.plan.slaves + 1)
-            for client in [self._client("slave-reader")]
-            for queue in self.queues
-        ]
-        self.targets = [
-            MessageQueue(BATCH_TOPIC, name, number)
-            for name in self.cluster.brokers
-            for number in range(load.queues)
-            if load.batch_writers
-        ]
-        self.writers = [
-            BatchWriter(self._client("spark"), self.targets, load.versions) for _ in range(load.batch_writers)
-        ]
-        self.committers = [self._committer(reader) for reader in self.readers[: len(self.queues)]]
-        self._batch_reader = self._client("batch-reader")
-        self._operator = self._client("operator")
-        self._faults = Faults(self.world, draw, self.cluster, [f"127.0.8.{number + 1}" for number in range(self._clients)])
+        self.cast = Cast(self.world, draw, self.cluster, self.replicas)
+        self._faults = Faults(self.world, draw, self.cluster, self.cast.hosts)
 
     def run(self) -> None:
         """Its verdict is in `world.violations`."""
@@ -89,29 +56,24 @@ class Story:
     async def _tell(self) -> None:
         self.world.note(str(self.draw))
         await self._start()
-        following = [reader.client.spawn(reader.follow()) for reader in self.readers]
-        committing = [committer.client.spawn(committer.run()) for committer in self.committers]
+        cast = self.cast
+        reading = [reader.client.spawn(reader.follow()) for reader in (*cast.readers, *cast.batch_readers)]
+        committing = [committer.client.spawn(committer.run()) for committer in cast.committers]
         self._faults.begin()
-        writing = [writer.client.spawn(writer.run()) for writer in self.writers]
-        followers = [QueueReader(self._batch_reader, queue) for queue in self.targets]
-        following += [self._batch_reader.spawn(follower.follow()) for follower in followers]
-        sending = [producer.client.spawn(producer.run(self.draw.workload.sends)) for producer in self.producers]
-        await self._wait_for(lambda: all(task.done() for task in sending), _SENDING_S, "sends did not end", fails=False)
+        writing = [writer.client.spawn(writer.run()) for writer in cast.writers]
+        sending = [producer.client.spawn(producer.run(self.draw.workload.sends)) for producer in cast.producers]
+        await self._wait_for(lambda: _are_done(sending), _SENDING_S, "", fails=False)
         await self._faults.heal()
-        for producer in self.producers:
+        for producer in cast.producers:
             producer.is_to_stop = True
-        await self._wait_for(lambda: all(task.done() for task in sending), _HEALED_S, "a send did not end")
-        await self._wait_for(lambda: all(task.done() for task in writing), _DECIDED_S, "a batch was not decided")
+        await self._wait_for(lambda: _are_done(sending), _HEALED_S, "a send did not end")
+        await self._wait_for(lambda: _are_done(writing), _DECIDED_S, "a batch was not decided")
         await self._prove_that_it_lives()
-        for client in (*self.readers, *followers, *self.committers):
-            client.is_to_stop = True
-        asking = (*following, *committing)
-        await self._wait_for(lambda: all(task.done() for task in asking), _HEALED_S, "a request was never answered")
-        for task in (*sending, *writing, *asking):
+        cast.stop()
+        await self._wait_for(lambda: _are_done(reading + committing), _HEALED_S, "a request was never answered")
+        for task in (*sending, *writing, *reading, *committing):
             task.result()
-        for committer in self.committers:
-            await self._operate(committer.ask())
-        await self._read_all("after")
+        await self._operate(self._last_words())
         await self._stop()
         self.world.checker.finish()
 
@@ -120,7 +82,9 @@ class Story:
     async def _start(self) -> None:
         for node in self.cluster.nodes:
             node.start()
-        await self._wait_for(lambda: all(node.serves for node in self.cluster.nodes), _START_S, "a server did not start")
+        await self._wait_for(
+            lambda: all(node.serves for node in self.cluster.nodes), _START_S, "a server did not start"
+        )
         await self._operate(self._create_topic())
 
     async def _create_topic(self) -> None:
@@ -131,10 +95,10 @@ class Story:
             for topic in (TOPIC, BATCH_TOPIC):
                 header = CreateTopicRequestHeader(topic, AUTO_CREATE_TOPIC, queues, queues, 6, "SINGLE_TAG")
                 code = RequestCode.UPDATE_AND_CREATE_TOPIC
-                (await self._operator.call(address, code, header, timeout_ms=patience_ms)).raise_for_code()
+                (await self.cast.operator.call(address, code, header, timeout_ms=patience_ms)).raise_for_code()
             group = SubscriptionGroupConfig(groupName=GROUP).encode()
             code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
-            (await self._operator.call(address, code, None, group, timeout_ms=patience_ms)).raise_for_code()
+            (await self.cast.operator.call(address, code, None, group, timeout_ms=patience_ms)).raise_for_code()
 
     async def _prove_that_it_lives(self) -> None:
         """All servers serve; each queue takes a message, and each reader comes to its end."""
@@ -144,7 +108,9 @@ class Story:
         )
         await self._operate(self._send_to_all())
         await self._wait_for(
-            self.replicas.all_have_come_up, _HEALED_S, lambda: f"a slave did not come up with its master: {self.replicas}"
+            self.replicas.all_have_come_up,
+            _HEALED_S,
+            lambda: f"a slave did not come up with its master: {self.replicas}",
         )
         self.replicas.compare()
         await self._operate(self._come_to_the_ends())
@@ -153,47 +119,54 @@ class Story:
         return [f"{node.name}: {node.failure!r}" for node in self.cluster.nodes if not node.serves]
 
     async def _send_to_all(self) -> None:
-        producer = Producer(self._client("last"), self._send_plan(tries=20))
-        for queue in self.queues:
+        producer = self.cast.patient_producer()
+        for queue in self.cast.queues:
             if not await producer.send(queue):
                 self.world.violated(f"{queue} takes no message after all was healed")
 
     async def _come_to_the_ends(self) -> None:
         """Then each waits there; one message more has to wake it."""
-        ends = {queue: await QueueReader(self._client("looker"), queue).end() for queue in self.queues}
+        ends = {queue: await QueueReader(self.cast.client("looker"), queue).end() for queue in self.cast.queues}
         await self._wait_for(
-            lambda: all(reader.position >= ends[reader.queue] for reader in self.readers),
+            lambda: all(reader.position >= ends[reader.queue] for reader in self.cast.readers),
             _HEALED_S,
-            lambda: f"not read to the end: {[(str(each.queue), each.position) for each in self.readers]} of {ends}",
+            lambda: (
+                f"not read to the end: {[(str(each.queue), each.position) for each in self.cast.readers]} of {ends}"
+            ),
         )
-        for reader in self.readers:
+        for reader in self.cast.readers:
             reader.is_patient = True
-        await self._wait_for(lambda: all(r.waits_long for r in self.readers), _HEALED_S, "no reader came to wait")
+        await self._wait_for(lambda: all(r.waits_long for r in self.cast.readers), _HEALED_S, "no reader came to wait")
         await asyncio.sleep(0.5)
-        waiting = [reader for reader in self.readers if reader.waits_long]
+        waiting = [reader for reader in self.cast.readers if reader.waits_long]
         await self._send_to_all()
         await self._wait_for(
-            lambda: all(reader.position > ends[reader.queue] for reader in waiting), _WOKEN_S, "a waiting pull was not woken"
+            lambda: all(reader.position > ends[reader.queue] for reader in waiting),
+            _WOKEN_S,
+            "a waiting pull was not woken",
         )
-        told_nothing = [(reader, reader.empty_answers) for reader in self.readers]
+        told_nothing = [(reader, reader.empty_answers) for reader in self.cast.readers]
         await self._wait_for(
             lambda: all(reader.empty_answers > before for reader, before in told_nothing),
             _HELD_S,
             "a pull for which nothing came was not answered",
         )
 
-    async def _read_all(self, when: str) -> None:
-        """Every queue of every replica, to its end."""
-        seen: Counter[str] = Counter()
-        for queue in self.targets:
-            reader = QueueReader(self._client(when), queue)
-            await self._operate(_scan(reader))
-            seen.update(reader.names)
-        for violation in judge_rows(self.writers, seen):
+    async def _last_words(self) -> None:
+        """What groups have committed, and every queue of every replica to its end."""
+        cast = self.cast
+        for committer in cast.committers:
+            await committer.ask()
+        found: Counter[str] = Counter()
+        for queue in cast.targets:
+            reader = QueueReader(cast.client("after"), queue)
+            await reader.scan()
+            found.update(reader.names)
+        for violation in judge_rows(cast.writers, found):
             self.world.violated(violation)
         for broker_id in range(self.draw.plan.slaves + 1):
-            for queue in self.queues:
-                await self._operate(_scan(QueueReader(self._client(when), queue, broker_id)))
+            for queue in cast.queues:
+                await QueueReader(cast.client("after"), queue, broker_id).scan()
 
     async def _stop(self) -> None:
         """In order; nothing may be left of a server then."""
@@ -209,32 +182,9 @@ class Story:
 
     # --- how ---------------------------------------------------------------------------------------------------------
 
-    def _client(self, kind: str) -> SimClient:
-        self._clients += 1
-        return SimClient(self.world, f"{kind}-{self._clients}", f"127.0.8.{self._clients}", self._namesrvs)
-
-    def _committer(self, reader: QueueReader) -> Committer:
-        node = self.cluster.brokers[reader.queue.broker_name]
-        return Committer(self._client("committer"), reader, node, Possible(self.draw.offsets_saved_after_s))
-
-    def _send_plan(self, *, tries: int = 0) -> SendPlan:
-        load = self.draw.workload
-        return SendPlan(
-            TOPIC,
-            self.queues,
-            load.largest_body,
-            load.batches,
-            load.longest_pause_s,
-            tries or load.tries,
-            max(load.timeout_ms, 3_000) if tries else load.timeout_ms,
-            self.draw.syncs_flush,
-            self.draw.disks_fail,
-            self.replicas.acknowledged if self.draw.plan.broker.waits_for_slaves else None,
-        )
-
     async def _operate(self, work: Coroutine[Any, Any, None]) -> None:
         """As a client that nobody disturbs."""
-        task = self._operator.spawn(work)
+        task = self.cast.operator.spawn(work)
         await asyncio.wait([task])
         task.result()
 
@@ -245,10 +195,12 @@ class Story:
         while not condition():
             if self.world.loop.time() >= end_s:
                 if fails:
-                    self.world.violated(f"{else_say if isinstance(else_say, str) else else_say()} within {at_most_s:g} s")
+                    self.world.violated(
+                        f"{else_say if isinstance(else_say, str) else else_say()} within {at_most_s:g} s"
+                    )
                 return
             await asyncio.sleep(_LOOK_AGAIN_S)
 
 
-async def _scan(reader: QueueReader) -> None:
-    await reader.scan()
+def _are_done(tasks: Iterable[asyncio.Task[Any]]) -> bool:
+    return all(task.done() for task in tasks)
