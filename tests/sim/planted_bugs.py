@@ -16,16 +16,16 @@ from rmqspark.broker.replica_waiters import ReplicaWaiters
 from rmqspark.remoting.pending import PendingCalls
 from rmqspark.remoting.receive import FrameReceiver
 from rmqspark.remoting.server_connection import ServerConnection
-from rmqspark.replication.joining import TailComparison
 from rmqspark.replication.slave import _Session
 from rmqspark.store.appending.writer import Writer
 from rmqspark.threads import in_thread
-from rmqspark.txn.coordinator.journal import Journal
 from rmqspark.txn.participant.participant import Participant
 from rmqspark.txn.participant.resolver import Resolver
 
 if TYPE_CHECKING:
     import pytest
+
+    from rmqspark.txn.participant.half_batch import HalfBatch
 
 
 class PlantedBug(NamedTuple):
@@ -46,10 +46,6 @@ def _bug(name: str, seed: int, *changes: tuple[Any, str, Any]) -> PlantedBug:
 
 def _nothing(*_args: object, **_kwargs: object) -> None:
     """A step that is left out."""
-
-
-async def _at_once(*_args: object, **_kwargs: object) -> None:
-    """A wait that is left out."""
 
 
 # --- what is on disk -------------------------------------------------------------------------------------------------
@@ -108,12 +104,6 @@ def _write_behind_rest(self: FrameReceiver) -> memoryview:
     return self._shared[self._end :]
 
 
-def _close_unless_closing(self: ServerConnection, reason: str) -> None:
-    if self._transport is not None and not self._transport.is_closing():
-        self._host.closings.note(self.address, reason)
-        self._transport.abort()
-
-
 # --- groups ----------------------------------------------------------------------------------------------------------
 
 
@@ -140,10 +130,6 @@ def _take_and_confirm(self: _Session, transfers: Any, take: Any = _Session._take
     return take(self, transfers)
 
 
-def _take_all(self: TailComparison, data: bytes, take: Any = TailComparison.take) -> bytes:
-    return data if len(take(self, data)) else b""
-
-
 # --- transactions ----------------------------------------------------------------------------------------------------
 
 
@@ -151,44 +137,38 @@ def _never_completed(self: Participant, batch: Any) -> bool:
     return batch.version < 0
 
 
-async def _vote_at_once(self: Resolver, request: Any, vote: Any = Resolver.vote) -> Any:
-    disk, self._disk = self._disk, _NoDisk()
-    try:
-        return await vote(self, request)
-    finally:
-        self._disk = disk
-
-
-class _NoDisk:
-    flushed = staticmethod(_at_once)
+def _take_and_append(self: Resolver, half: HalfBatch, body: Any, take: Any = Resolver.take) -> HalfBatch:
+    held: HalfBatch = take(self, half, body)
+    batch, partition, attempt, _ = half.name
+    completion = self._completer.begin(batch, [(partition, attempt)])
+    for _ in self._completer.steps(completion):
+        pass
+    return held
 
 
 BUGS = (
-    _bug("readable before it is on disk", 0, (Writer, "dispatch_safe", _dispatch_all)),
-    _bug("answered before its fsync", 0, (Flusher, "_carry_out", _settle_then_sync)),
-    _bug("error of an fsync swallowed", 0, (Flusher, "_carry_out", _sync_come_what_may)),
-    _bug("waiting pull misses its wake-up", 0, (PullHandlers, "_wake", _nothing)),
-    _bug("waiting pull is never given up", 0, (ParkedPulls, "due", _due_never)),
+    _bug("readable before it is on disk", 1, (Writer, "dispatch_safe", _dispatch_all)),
+    _bug("answered before its fsync", 1, (Flusher, "_carry_out", _settle_then_sync)),
+    _bug("error of an fsync swallowed", 1, (Flusher, "_carry_out", _sync_come_what_may)),
+    _bug("waiting pull misses its wake-up", 1, (PullHandlers, "_wake", _nothing)),
+    _bug("waiting pull is never given up", 1, (ParkedPulls, "due", _due_never)),
     _bug(
         "answered on another connection",
-        0,
+        1,
         (ServerConnection, "connection_made", _made_as_newest),
         (ServerConnection, "send", _send_to_newest),
     ),
-    _bug("opaque used again", 0, (PendingCalls, "next_opaque", _every_other_opaque)),
+    _bug("opaque used again", 1, (PendingCalls, "next_opaque", _every_other_opaque)),
     _bug(
         "rest of a frame left in the shared buffer",
-        0,
+        2,
         (FrameReceiver, "settle", _keep_rest_in_shared),
         (FrameReceiver, "writable", _write_behind_rest),
     ),
-    _bug("stops only when clients take all", 0, (ServerConnection, "close", _close_unless_closing)),
-    _bug("committed offsets compared as text", 0, (ConsumerOffsets, "commit", _commit_by_text)),
-    _bug("committed offsets not written", 0, (ConsumerOffsets, "_store", _store_unnoticed)),
-    _bug("sender does not wait for slaves", 0, (ReplicaWaiters, "when_confirmed", _confirmed_unseen)),
-    _bug("slave confirms before it writes", 0, (_Session, "_take", _take_and_confirm)),
-    _bug("slave takes its own tail once more", 0, (TailComparison, "take", _take_all)),
-    _bug("decision answered before it is on disk", 0, (Journal, "flushed", _at_once)),
-    _bug("vote given before it is on disk", 0, (Resolver, "vote", _vote_at_once)),
-    _bug("version completed twice", 0, (Participant, "is_completed", _never_completed)),
+    _bug("committed offsets compared as text", 2, (ConsumerOffsets, "commit", _commit_by_text)),
+    _bug("committed offsets not written", 60, (ConsumerOffsets, "_store", _store_unnoticed)),
+    _bug("sender does not wait for slaves", 7, (ReplicaWaiters, "when_confirmed", _confirmed_unseen)),
+    _bug("slave confirms before it writes", 12, (_Session, "_take", _take_and_confirm)),
+    _bug("half batch readable before it is decided", 10, (Resolver, "take", _take_and_append)),
+    _bug("version completed twice", 10, (Participant, "is_completed", _never_completed)),
 )

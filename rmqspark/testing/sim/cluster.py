@@ -9,6 +9,7 @@ from rmqspark.broker.broker import Broker
 from rmqspark.broker.config import BrokerConfig
 from rmqspark.namesrv.config import NamesrvConfig
 from rmqspark.namesrv.server import NameServer
+from rmqspark.remoting.limits import Limits
 from rmqspark.store.appending.beside import at_once
 from rmqspark.store.config import StoreConfig
 from rmqspark.testing.sim.node import Node
@@ -31,6 +32,7 @@ class Plan:
     """Of each broker."""
     broker: BrokerConfig = field(default_factory=BrokerConfig)
     store: StoreConfig = field(default_factory=StoreConfig)
+    limits: Limits = field(default_factory=Limits)
 
     @property
     def namesrv_addr(self) -> str:
@@ -117,6 +119,7 @@ def _add_broker(world: World, plan: Plan, name: str, host: str, *, broker_id: in
             files=node.files,
             clock=node.clock,
             entropy=node.entropy,
+            limits=plan.limits,
             write_beside=at_once,
         )
 

@@ -11,6 +11,7 @@ from random import Random
 from typing import Final
 
 from rmqspark.broker.config import BrokerConfig
+from rmqspark.remoting.limits import Limits
 from rmqspark.store.config import CONSUME_QUEUE_ENTRY_BYTES, StoreConfig
 from rmqspark.testing.sim.cluster import Plan
 from rmqspark.testing.sim.network import Weather
@@ -120,7 +121,9 @@ def _plan(random: Random) -> Plan:
     store = _store_config(random)
     if slaves:  # what a master of ASYNC_FLUSH loses its slave keeps, and then it is for an operator to decide
         store = replace(store, flush_disk_type="SYNC_FLUSH")
-    return Plan(brokers, random.choice((1, 2)), slaves, _broker_config(random, role), store)
+    namesrvs, config = random.choice((1, 2)), _broker_config(random, role)
+    limits = Limits(outgoing_high_bytes=random.choice((1_024, 1 << 20)))
+    return Plan(brokers, namesrvs, slaves, config, store, limits)
 
 
 def _broker_config(random: Random, role: str) -> BrokerConfig:

@@ -44,6 +44,7 @@ class Story:
         self.draw = draw
         self.world = World(draw.seed)
         self.world.loop.permutes = draw.permutes
+        self.world.loses_nothing = draw.syncs_flush and not draw.disks_fail
         self.cluster = build(self.world, draw.plan)
         self.replicas = Replicas(self.world, self.cluster)
         self.cast = Cast(self.world, draw, self.cluster, self.replicas)
@@ -71,7 +72,7 @@ class Story:
         await self._prove_that_it_lives()
         cast.stop()
         await self._wait_for(lambda: _are_done(reading + committing), _HEALED_S, "a request was never answered")
-        for task in (*sending, *writing, *reading, *committing):
+        for task in filter(asyncio.Task.done, (*sending, *writing, *reading, *committing)):
             task.result()
         await self._operate(self._last_words())
         await self._stop()

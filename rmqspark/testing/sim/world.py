@@ -42,6 +42,8 @@ class World:
         self.log: deque[str] = deque(maxlen=_LOG_LINES)
         self.nodes: dict[str, Node] = {}
         self.incarnations: dict[str, int] = {}
+        self.loses_nothing = False
+        """Whether a store never loses what was readable: one of SYNC_FLUSH on a disk that does not fail."""
         self.violations: list[str] = []
         self._buried: list[Life] = []
 
@@ -65,6 +67,8 @@ class World:
         """A broker begins to listen."""
         if incarnation > self.incarnations.setdefault(broker_name, incarnation):
             self.trace.reached("incarnation raised")
+            if self.loses_nothing:
+                self.violated(f"Law 7: {broker_name} says that it lost what may have been read")
         self.incarnations[broker_name] = incarnation
         self.history.opened(broker_name, incarnation)
 
