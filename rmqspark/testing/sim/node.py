@@ -46,6 +46,7 @@ class Node:
         self._world = world
         self._serves = False
         self._task: asyncio.Task[None] | None = None
+        self._stopping = asyncio.Event()
 
     @property
     def is_up(self) -> bool:
@@ -54,7 +55,7 @@ class Node:
 
     @property
     def serves(self) -> bool:
-        return self.is_up and self._serves
+        return self.is_up and self._serves and not self._stopping.is_set()
 
     @property
     def entropy(self) -> SystemEntropy:
@@ -73,7 +74,6 @@ class Node:
 
     async def stop(self) -> None:
         """In order; returns when the server has ended."""
-        self._serves = False
         self._stopping.set()
         if self._task is not None and self.is_up:
             await asyncio.wait([self._task])

@@ -15,6 +15,20 @@ if TYPE_CHECKING:
 _HIGH_BYTES = 65_536
 
 
+class _Ends:
+    """What a server asks of a socket: whether the other side is on the same machine. Here it never is."""
+
+    def __init__(self, here: tuple[str, int], there: tuple[str, int]) -> None:
+        self._here = here
+        self._there = there
+
+    def getsockname(self) -> tuple[str, int]:
+        return self._here
+
+    def getpeername(self) -> tuple[str, int]:
+        return self._there
+
+
 class SimTransport(asyncio.Transport):
     """Belongs to a life; what a dead one writes goes nowhere."""
 
@@ -28,7 +42,7 @@ class SimTransport(asyncio.Transport):
         out: Stream,
         back: Stream,
     ) -> None:
-        super().__init__({"peername": there, "sockname": here})
+        super().__init__({"peername": there, "sockname": here, "socket": _Ends(here, there)})
         self.name = name
         self.life = life
         self.here = here
