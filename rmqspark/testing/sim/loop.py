@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from contextlib import suppress
 from contextvars import ContextVar, copy_context
 from heapq import heappop, heappush
 from random import Random
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 LIFE: ContextVar[Life | None] = ContextVar("LIFE", default=None)
 _KEPT_DONE_TASKS = 500
+_MOST_WAITS_IN_FINALLY = 50
 
 
 class Deadlock(AssertionError):
@@ -137,9 +139,18 @@ class SimLoop(asyncio.BaseEventLoop):
             self._ready.append(heappop(timers)[2])
 
     def forget(self) -> None:
-        """All that is ready or due, at the end of a run."""
+        """Ends all tasks there are, those of dead processes as well, at the end of a run: else they stay in memory."""
+        self.set_exception_handler(lambda *_: None)
+        asyncio._set_running_loop(self)
+        try:
+            for task in asyncio.all_tasks(self):
+                task._log_destroy_pending = False  # type: ignore[attr-defined]
+                _end(task.get_coro())
+        finally:
+            asyncio._set_running_loop(None)
         self._ready.clear()
         self._timers.clear()
+        self.close()
 
     def _process_events(self, event_list: Any) -> None:
         """There are none: the network calls back by timers."""
@@ -191,6 +202,14 @@ class SimLoop(asyncio.BaseEventLoop):
 def spawn(loop: SimLoop, life: Life, work: Generator[Any, Any, Any] | Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
     """Runs `work` as a task of that life."""
     return loop.create_task(work, context=life.context)
+
+
+def _end(work: Any) -> None:
+    """Closes a coroutine. One that would wait for something in a `finally` is told again that it is over."""
+    for _ in range(_MOST_WAITS_IN_FINALLY):
+        with suppress(BaseException):
+            work.close()
+            return
 
 
 def _life_here() -> Life:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import atexit
 import gc
 import sys
 import threading
@@ -46,6 +45,7 @@ class World:
         """Whether a store never loses what was readable: one of SYNC_FLUSH on a disk that does not fail."""
         self.violations: list[str] = []
         self._buried: list[Life] = []
+        self._is_over = False
 
     def random(self, name: str) -> Random:
         return Random(f"{self.seed}/{name}")
@@ -92,10 +92,8 @@ class World:
             task.result()
 
     def _forget(self) -> None:
-        """Python closes what is left of all lives, which is noise of no use to anybody."""
-        self.loop.set_exception_handler(lambda *_: None)
+        self._is_over = True
         self.loop.forget()
-        self.loop.close()
         self._buried.clear()
         for node in self.nodes.values():
             node.forget()
@@ -114,6 +112,8 @@ class World:
             structlog.configure(processors=processors)
 
     def _take_line(self, _: Any, level: str, line: Any) -> Any:
+        if self._is_over:
+            raise structlog.DropEvent
         self.log.append(f"{self.loop.time():10.4f} {level}: {line.pop('event')} {line}")
         error = line.get("exc_info")
         if error is not None and not isinstance(error, OSError):
@@ -123,9 +123,6 @@ class World:
 
 def _say_nothing(_: object) -> None:
     """Of what Python closes when nobody needs it any more."""
-
-
-atexit.register(setattr, sys, "unraisablehook", _say_nothing)
 
 
 @contextmanager
