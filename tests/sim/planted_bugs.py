@@ -149,7 +149,7 @@ def _take_and_append(self: Resolver, half: HalfBatch, body: Any, take: Any = Res
 BUGS = (
     _bug("readable before it is on disk", 13, (Writer, "dispatch_safe", _dispatch_all)),
     _bug("answered before its fsync", 17, (Flusher, "_carry_out", _settle_then_sync)),
-    _bug("error of an fsync swallowed", 12, (Flusher, "_carry_out", _sync_come_what_may)),
+    _bug("error of an fsync swallowed", 402, (Flusher, "_carry_out", _sync_come_what_may)),
     _bug("waiting pull misses its wake-up", 7, (PullHandlers, "_wake", _nothing)),
     _bug("waiting pull is never given up", 7, (ParkedPulls, "due", _due_never)),
     _bug(
