@@ -85,13 +85,16 @@ class World:
         with _alone(), self._logs():
             task = spawn(self.loop, Life("127.0.9.9"), story)
             task.add_done_callback(lambda _: self.loop.stop())
-            self.loop.run_forever()
-            self.violations += map(str, self.checker.violations)
-            self.violations += self.loop.trouble
-            self._forget()
+            try:
+                self.loop.run_forever()
+                self.violations += map(str, self.checker.violations)
+                self.violations += self.loop.trouble
+            finally:
+                self._forget()
             task.result()
 
     def _forget(self) -> None:
+        """What is logged from now on is of processes that are closed only because the run is over."""
         self._is_over = True
         self.loop.forget()
         self._buried.clear()
