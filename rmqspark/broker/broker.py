@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from rmqspark.clock import Clock
     from rmqspark.entropy import Entropy
     from rmqspark.remoting.limits import Limits
+    from rmqspark.store.appending.beside import Begin
     from rmqspark.store.appending.warming import WarmingPlan
     from rmqspark.store.config import StoreConfig
     from rmqspark.store.files import FileSystem
@@ -42,7 +43,8 @@ log = structlog.get_logger("rmqspark.broker")
 
 
 class Broker:
-    """Serves while its `async with` block runs.
+    """Serves while its `async with` block runs. `write_beside` is whose thread writes large pieces of the log while the
+    loop does something else; without, a thread of its own.
 
     Raises StoreLocked, StoreError or DamagedFile for a store that cannot be used, PortInUse, and InvalidArgument for an
     address that is forbidden or that no client could reach.
@@ -58,8 +60,10 @@ class Broker:
         clock: Clock,
         entropy: Entropy,
         limits: Limits | None = None,
+        write_beside: Begin | None = None,
     ) -> None:
         self._files = files
+        self._write_beside = write_beside
         self._whereabouts = Whereabouts(config)
         self._given = Given(
             config,
@@ -86,6 +90,11 @@ class Broker:
     def address(self) -> str:
         """host:port, as clients are given it."""
         return self._whereabouts.address
+
+    @property
+    def store(self) -> MessageStore:
+        """To be looked at; there is one as soon as the broker listens."""
+        return self._parts.store
 
     async def __aenter__(self) -> Self:
         """Closing the parts, here and in `__aexit__`, is not told of errors: they are the caller's, not the parts'."""
@@ -153,9 +162,13 @@ class Broker:
         )
         running.callback(store.close)
         store.warm_with(_warm)
-        writing = running.enter_context(ThreadPoolExecutor(1, thread_name_prefix="log"))
-        store.write_beside(lambda work: writing.submit(work).result)
+        store.write_beside(self._write_beside or _a_thread(running))
         return store
+
+
+def _a_thread(running: AsyncExitStack) -> Begin:
+    writing = running.enter_context(ThreadPoolExecutor(1, thread_name_prefix="log"))
+    return lambda work: writing.submit(work).result
 
 
 def _exporter_of(config: BrokerConfig, parts: Parts) -> Exporter:

@@ -140,10 +140,13 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._calls.deliver(response)
 
     def close(self, reason: str) -> None:
-        """Ends the connection at once, unsent answers with it."""
-        if self._transport is not None and not self._transport.is_closing():
+        """Ends the connection at once, unsent answers with it; also one that was closed gently, and waits for a client
+        that takes nothing."""
+        if self._transport is None:
+            return
+        if not self._transport.is_closing():
             self._host.closings.note(self.address, reason)
-            self._transport.abort()
+        self._transport.abort()
 
     def close_gently(self) -> None:
         """Sends what is queued, then ends the connection."""

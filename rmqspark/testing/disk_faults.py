@@ -55,7 +55,8 @@ class DiskFaults:
         self._countdown = 0
         self._counted: Collection[str] = ()
         self._at_zero: Failure | None = None
-        self._dead = False
+        self.is_dead = False
+        """The process has met its end, and does nothing more."""
 
     def fail_next(self, operation: str, error: OSError | None = None, *, after_bytes: int = 0) -> None:
         failure = Failure(error or OSError(EIO, "planned by the test"), after_bytes)
@@ -67,14 +68,14 @@ class DiskFaults:
 
     def before(self, operation: str, path: str) -> Failure | None:
         """What the operation that is about to happen meets; None if it goes well."""
-        if self._dead:
+        if self.is_dead:
             raise ProcessDied
         self.log.append(Operation(operation, path))
         failure = self._due(operation)
         if failure is not None:
             self.failed = self.log[-1]
         if failure is not None and isinstance(failure.error, ProcessDied):
-            self._dead = True
+            self.is_dead = True
         return failure
 
     def cancel(self) -> None:
@@ -85,7 +86,7 @@ class DiskFaults:
     def restart(self) -> None:
         """A new process: nothing is planned for it."""
         self.cancel()
-        self._dead = False
+        self.is_dead = False
 
     def _due(self, operation: str) -> Failure | None:
         if self._at_zero is not None and (not self._counted or operation in self._counted):

@@ -191,6 +191,10 @@ class History:
             Sent(number, "ok", queue, queue_offset, durable, tries=1 + unknown_tries, unknown_tries=unknown_tries)
         )
 
+    def in_doubt(self, number: int) -> None:
+        """It was tried, and each of its messages may be there once, wherever."""
+        self._end(Sent(number, "unknown", unknown_tries=1))
+
     def not_sent(self, number: int, error: Exception, *, unknown_tries: int = 0) -> None:
         """The last try ended with `error`; it may be stored, depending on what the error is."""
         unknown_tries += outcome_of(error) == "unknown"

@@ -47,6 +47,7 @@ class Checker:
             queue.judge_unseen()
         for order in self._order.values():
             order.finish()
+        self._messages.finish()
 
     def _report(self, law: Law, queue: MessageQueue | None, queue_offset: int | None, message: str, story: str) -> None:
         self.violations.append(Violation(law, queue, queue_offset, message, story))

@@ -78,7 +78,7 @@ class Messages:
         """It was found at a place where it had not been seen before."""
         self._copies[name] = self._copies.get(name, 0) + 1
         self._last_place[name] = queue, queue_offset
-        if name in self._sent:
+        if name in self._sent and self._sent[name][1].outcome is not None:  # else it may be tried once more
             self._judge(name, self._sent[name][1])
 
     def uncount(self, names: Iterable[str]) -> None:
@@ -89,6 +89,12 @@ class Messages:
     def judge_copies(self, sending: Sending) -> None:
         for name in sending.names:
             self._judge(name, sending)
+
+    def finish(self) -> None:
+        """Judges what was never answered: what a client that died was about to do."""
+        for name, (_, sending) in self._sent.items():
+            if sending.outcome is None:
+                self._judge(name, sending)
 
     def judge_content(self, name: str, content: str, queue: MessageQueue, queue_offset: int) -> None:
         sent = self._sent.get(name)

@@ -171,6 +171,11 @@ class MemoryFileSystem:
         return self._machine.faults.failed
 
     @property
+    def has_died(self) -> bool:
+        """Whether the process has met its planned end, and was not yet killed for it."""
+        return self._machine.faults.is_dead
+
+    @property
     def bytes_read(self) -> int:
         """How many bytes were read from all files so far."""
         return self._machine.bytes_read
@@ -205,6 +210,11 @@ class MemoryFileSystem:
     def set_budget(self, budget_bytes: int | None) -> None:
         """Makes the disk larger or smaller, even smaller than what is on it. None: without bound."""
         self._machine.budget_bytes = budget_bytes
+
+    def wipe(self) -> None:
+        """Everything that was on it is gone, its log as well. For when nobody uses it any more."""
+        self._machine.names = NameTree()
+        self._machine.faults.log.clear()
 
     # --- FileSystem
 

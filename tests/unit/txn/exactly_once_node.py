@@ -100,7 +100,7 @@ class Node:
 
     @property
     def files_are_dead(self) -> bool:
-        return self.files._machine.faults._dead
+        return self.files.has_died
 
     def start(self) -> None:
         if self.is_up and not self.files_are_dead:

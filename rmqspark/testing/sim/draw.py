@@ -1,0 +1,184 @@
+"""What a seed stands for: which servers, how they are set, what clients do, what goes wrong and how often.
+
+Each kind of fault is left out half of the time: where everything fails at once nothing deep is ever reached.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from math import inf
+from random import Random
+from typing import Final
+
+from rmqspark.broker.config import BrokerConfig
+from rmqspark.remoting.limits import Limits
+from rmqspark.store.config import CONSUME_QUEUE_ENTRY_BYTES, StoreConfig
+from rmqspark.testing.sim.cluster import Plan
+from rmqspark.testing.sim.network import Weather
+
+NODE_FAULTS: Final = (
+    "kill",
+    "power loss",
+    "death within a call",
+    "restart in order",
+    "fsync fails",
+    "write fails",
+    "disk full",
+    "clock is set",
+)
+NETWORK_FAULTS: Final = (
+    "stall",
+    "one way only",
+    "reset",
+    "half-close",
+    "refuse",
+    "name server killed",
+)
+FAULTS: Final = (*NODE_FAULTS, *NETWORK_FAULTS)
+_SHORTEST_MEAN_S: Final = 3.0
+_LONGEST_MEAN_S: Final = 40.0
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What clients do."""
+
+    queues: int = 2
+    """Of the topic on each broker."""
+    producers: int = 1
+    sends: int = 40
+    """Of each producer."""
+    largest_body: int = 400
+    batches: int = 1
+    longest_pause_s: float = 0.5
+    timeout_ms: int = 3_000
+    tries: int = 3
+    readers: int = 1
+    batch_writers: int = 0
+    """Queries that write batches exactly once, to a topic of their own."""
+    versions: int = 4
+    """Of each of them."""
+
+
+@dataclass(frozen=True)
+class Draw:
+    """A run, before it is run. `mean_s` is how long each kind of fault takes to come, on the average."""
+
+    seed: int
+    plan: Plan = field(default_factory=Plan)
+    workload: Workload = field(default_factory=Workload)
+    weather: Weather = field(default_factory=Weather)
+    slowest_work_s: float = 0.005
+    permutes: bool = False
+    is_stopped_in_order: bool = True
+    mean_s: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def syncs_flush(self) -> bool:
+        return self.plan.store.flush_disk_type == "SYNC_FLUSH"
+
+    @property
+    def disks_fail(self) -> bool:
+        """With an error, not by dying."""
+        return any(kind in self.mean_s for kind in ("fsync fails", "write fails", "disk full"))
+
+    @property
+    def offsets_saved_after_s(self) -> float:
+        """How long it may take until an offset that was committed is on disk."""
+        if self.disks_fail:
+            return inf
+        return self.plan.broker.flush_consumer_offset_interval / 1000 + 2 + 10 * self.slowest_work_s
+
+    def __str__(self) -> str:
+        plan, load = self.plan, self.workload
+        faults = ", ".join(f"{kind} every {mean:.0f} s" for kind, mean in self.mean_s.items()) or "no faults"
+        return (
+            f"seed {self.seed}: {plan.brokers} brokers with {plan.slaves} slaves, {plan.namesrvs} name servers, "
+            f"{plan.broker.broker_role}, {plan.store.flush_disk_type}; {load.producers} producers, "
+            f"{load.sends} sends, {load.batch_writers} batch writers; {faults}"
+        )
+
+
+def draw(seed: int) -> Draw:
+    """The same for the same seed, with any version of this file that draws in the same order."""
+    random = Random(f"{seed}/draw")
+    return Draw(
+        seed,
+        _plan(random),
+        _workload(random),
+        _weather(random),
+        slowest_work_s=random.choice((0.001, 0.005, 0.05, 8.0)),
+        permutes=random.random() < 0.5,
+        is_stopped_in_order=random.random() < 0.5,
+        mean_s=_faults(random),
+    )
+
+
+def _plan(random: Random) -> Plan:
+    slaves = random.choice((0, 0, 1))
+    brokers = random.choice((1, 1, 2, 3)) if not slaves else random.choice((1, 1, 2))
+    role = random.choice(("SYNC_MASTER", "ASYNC_MASTER")) if slaves else "ASYNC_MASTER"
+    store = _store_config(random)
+    if slaves:  # what a master of ASYNC_FLUSH loses its slave keeps, and then it is for an operator to decide
+        store = replace(store, flush_disk_type="SYNC_FLUSH")
+    namesrvs, config = random.choice((1, 2)), _broker_config(random, role)
+    limits = Limits(outgoing_high_bytes=random.choice((1_024, 1 << 20)))
+    return Plan(brokers, namesrvs, slaves, config, store, limits)
+
+
+def _broker_config(random: Random, role: str) -> BrokerConfig:
+    return BrokerConfig(
+        broker_role=role,
+        ha_send_heartbeat_interval=random.choice((500, 5_000)),
+        slave_sync_interval=random.choice((500, 2_000)),
+        register_name_server_period=random.choice((2_000, 10_000, 30_000)),
+        flush_consumer_offset_interval=random.choice((500, 5_000)),
+        auto_create_topic_enable=False,
+    )
+
+
+def _store_config(random: Random) -> StoreConfig:
+    return StoreConfig(
+        mapped_file_size_commit_log=random.choice((4, 8, 16, 64)) << 10,
+        mapped_file_size_consume_queue=random.randint(5, 200) * CONSUME_QUEUE_ENTRY_BYTES,
+        flush_disk_type=random.choice(("SYNC_FLUSH", "ASYNC_FLUSH")),
+        flush_interval_commit_log=random.choice((20, 500)),
+        flush_interval_consume_queue=random.choice((50, 1_000, 10_000)),
+        max_hash_slot_num=64,
+        max_index_num=random.choice((8, 256)),
+    )
+
+
+def _workload(random: Random) -> Workload:
+    return Workload(
+        queues=random.randint(1, 4),
+        producers=random.randint(1, 3),
+        sends=random.randint(20, 80),
+        largest_body=random.choice((10, 200, 1_500)),
+        batches=random.choice((1, 1, 2)),
+        longest_pause_s=random.choice((0.0, 0.1, 2.0)),
+        timeout_ms=random.choice((200, 3_000, 6_000)),
+        tries=random.randint(1, 4),
+        readers=random.randint(1, 2),
+        batch_writers=random.choice((0, 0, 1, 2)),
+        versions=random.randint(2, 6),
+    )
+
+
+def _weather(random: Random) -> Weather:
+    return Weather(
+        latency_s=random.choice((0.0002, 0.001, 0.01)),
+        slow_pieces=random.choice((0.0, 0.0, 0.01, 0.1)),
+        slowest_s=random.choice((0.1, 1.0, 5.0)),
+        cuts=random.choice((0.0, 0.0, 0.3, 1.0)),
+        window_bytes=random.choice((256, 4_096, 65_536)),
+    )
+
+
+def _faults(random: Random) -> dict[str, float]:
+    means = {}
+    for kind in FAULTS:
+        mean_s = random.uniform(_SHORTEST_MEAN_S, _LONGEST_MEAN_S)
+        if random.random() < 0.5:
+            means[kind] = mean_s
+    return means

@@ -1,0 +1,182 @@
+"""What goes wrong in a run, each kind by a task of its own, until all is healed."""
+
+from __future__ import annotations
+
+import asyncio
+from errno import EIO
+from typing import TYPE_CHECKING, Final
+
+from rmqspark.testing.sim.draw import NODE_FAULTS
+from rmqspark.testing.sim.loop import Life, spawn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from random import Random
+    from typing import Any
+
+    from rmqspark.testing.sim.cluster import Cluster
+    from rmqspark.testing.sim.draw import Draw
+    from rmqspark.testing.sim.node import Node
+    from rmqspark.testing.sim.world import World
+
+_LOOK_AGAIN_S: Final = 0.05
+_LONGEST_DOWN_S: Final = 5.0
+_LONGEST_CUT_S: Final = 15.0
+_MOST_OPERATIONS: Final = 60
+_CALLS_TO_DIE_IN_S: Final = 10.0
+_LARGEST_STEP_MS: Final = 3_600_000
+
+
+class Faults:
+    """Belongs to one run. `lock_of` keeps two from happening to one node at a time."""
+
+    def __init__(self, world: World, draw: Draw, cluster: Cluster, client_hosts: list[str]) -> None:
+        self._world = world
+        self._draw = draw
+        self._cluster = cluster
+        self._client_hosts = client_hosts
+        self._life = Life("127.0.9.1")
+        self._busy: dict[str, asyncio.Lock] = {node.name: asyncio.Lock() for node in cluster.nodes}
+        self._tasks: list[asyncio.Task[Any]] = []
+        self._kinds: dict[str, Callable[[Random], Coroutine[Any, Any, None]]] = {
+            "name server killed": self._kill_name_server,
+            "stall": self._stall,
+            "one way only": self._cut_one_way,
+            "reset": self._reset,
+            "half-close": self._half_close,
+            "refuse": self._refuse,
+        }
+
+    def begin(self) -> None:
+        self._world.network.weather = self._draw.weather
+        self._world.loop.slowest_work_s = self._draw.slowest_work_s
+        for kind, mean_s in self._draw.mean_s.items():
+            nodes = self._cluster.with_stores if kind in NODE_FAULTS else [None]
+            for node in nodes:
+                self._tasks.append(spawn(self._world.loop, self._life, self._again_and_again(kind, mean_s, node)))
+
+    async def heal(self) -> None:
+        """Nothing goes wrong any more; all servers are started that are down."""
+        self._life.end()
+        world = self._world
+        world.network.mend_all()
+        world.network.weather.calm()
+        world.loop.slowest_work_s = 0.005
+        for node in self._cluster.nodes:
+            node.files.heal()
+            node.files.set_budget(None)
+            node.clock.wrong_by_ms = max(0, node.clock.wrong_by_ms)
+            if not node.serves or self._draw.disks_fail:
+                node.kill()
+                node.start()
+
+    async def _again_and_again(self, kind: str, mean_s: float, node: Node | None) -> None:
+        random = self._world.random(f"{kind}/{node.name if node else ''}")
+        while True:
+            await asyncio.sleep(random.expovariate(1 / mean_s))
+            if node is None:
+                self._tell(kind)
+                await self._kinds[kind](random)
+            else:
+                async with self._busy[node.name]:
+                    self._tell(kind, node)
+                    await self._befall(kind, node, random)
+
+    def _tell(self, kind: str, node: Node | None = None) -> None:
+        self._world.trace.reached(kind)
+        self._world.note(f"fault: {kind} {node.name if node else ''}")
+
+    # --- what befalls a server with a disk ---------------------------------------------------------------------------
+
+    async def _befall(self, kind: str, node: Node, random: Random) -> None:
+        files = node.files
+        match kind:
+            case "kill":
+                node.kill()
+            case "power loss":
+                node.lose_power(silently=random.random() < 0.5)
+            case "death within a call":
+                files.stop_at(random.randint(1, _MOST_OPERATIONS), after_bytes=random.choice((0, 0, 10, 600)))
+                await self._until(lambda: files.has_died, _CALLS_TO_DIE_IN_S)
+                self._end(node, random)
+            case "restart in order":
+                await node.stop()
+            case "fsync fails":
+                files.fail_next("fsync")
+                await asyncio.sleep(random.random() * _LONGEST_DOWN_S)
+                self._end(node, random)
+            case "write fails":
+                files.fail_next("pwrite", OSError(EIO, "planned by the seed"), after_bytes=random.choice((0, 10, 600)))
+                return
+            case "disk full":
+                files.set_budget(0)
+                await asyncio.sleep(random.random() * _LONGEST_DOWN_S)
+                files.set_budget(None)
+                return
+            case "clock is set":
+                node.clock.wrong_by_ms += random.randint(-_LARGEST_STEP_MS, _LARGEST_STEP_MS)
+                return
+        await asyncio.sleep(random.random() * _LONGEST_DOWN_S)
+        await self._start(node)
+
+    def _end(self, node: Node, random: Random) -> None:
+        if random.random() < 0.5:
+            node.kill()
+        else:
+            node.lose_power(silently=random.random() < 0.5)
+
+    async def _start(self, node: Node) -> None:
+        """A start may fail as its disk does: then once more, without the rest of what was planned."""
+        node.files.heal()
+        node.start()
+        await self._until(lambda: node.serves or node.failure is not None or not node.is_up, _LONGEST_DOWN_S)
+
+    async def _until(self, condition: Callable[[], bool], at_most_s: float) -> None:
+        end_s = self._world.loop.time() + at_most_s
+        while not condition() and self._world.loop.time() < end_s:  # noqa: ASYNC110 - in simulated time it costs nothing
+            await asyncio.sleep(_LOOK_AGAIN_S)
+
+    async def _kill_name_server(self, random: Random) -> None:
+        node = random.choice(self._cluster.namesrvs)
+        async with self._busy[node.name]:
+            node.kill()
+            await asyncio.sleep(random.random() * _LONGEST_CUT_S)
+            node.start()
+
+    # --- what befalls the network ------------------------------------------------------------------------------------
+
+    def _two_hosts(self, random: Random) -> tuple[str, str]:
+        servers = [node.host for node in self._cluster.nodes]
+        first = random.choice(servers)
+        second = random.choice([host for host in (*servers, *self._client_hosts) if host != first])
+        return (first, second) if random.random() < 0.5 else (second, first)
+
+    async def _cut(self, random: Random, ways: list[tuple[str, str]]) -> None:
+        for source, target in ways:
+            self._world.network.cut(source, target)
+        await asyncio.sleep(random.random() * _LONGEST_CUT_S)
+        for source, target in ways:
+            self._world.network.mend(source, target)
+
+    async def _stall(self, random: Random) -> None:
+        source, target = self._two_hosts(random)
+        await self._cut(random, [(source, target), (target, source)])
+
+    async def _cut_one_way(self, random: Random) -> None:
+        await self._cut(random, [self._two_hosts(random)])
+
+    async def _reset(self, random: Random) -> None:
+        connections = self._world.network.connections()
+        if connections:
+            random.choice(connections).break_off()
+
+    async def _half_close(self, random: Random) -> None:
+        connections = self._world.network.connections()
+        if connections:
+            random.choice(connections).end_halfway()
+
+    async def _refuse(self, random: Random) -> None:
+        host = random.choice(self._cluster.nodes).host
+        self._world.network.refuse(host)
+        await asyncio.sleep(random.random() * _LONGEST_DOWN_S)
+        self._world.network.accept(host)

@@ -1,0 +1,174 @@
+"""Bugs outside the store, each planted by changing one step of a server, or of the connection, while a test runs.
+
+The product knows nothing of this: a step is one small method, and a bug is another method in its place.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rmqspark.broker.flusher import Flusher
+from rmqspark.broker.handlers.pulls import PullHandlers
+from rmqspark.broker.long_poll import ParkedPulls
+from rmqspark.broker.offsets import ConsumerOffsets
+from rmqspark.broker.replica_waiters import ReplicaWaiters
+from rmqspark.remoting.pending import PendingCalls
+from rmqspark.remoting.receive import FrameReceiver
+from rmqspark.remoting.server_connection import ServerConnection
+from rmqspark.replication.slave import _Session
+from rmqspark.store.appending.writer import Writer
+from rmqspark.threads import in_thread
+from rmqspark.txn.participant.participant import Participant
+from rmqspark.txn.participant.resolver import Resolver
+
+if TYPE_CHECKING:
+    import pytest
+
+    from rmqspark.txn.participant.half_batch import HalfBatch
+
+
+class PlantedBug(NamedTuple):
+    """`seed` is a run that meets it."""
+
+    name: str
+    seed: int
+    changes: tuple[tuple[Any, str, Any], ...]
+
+    def plant(self, patch: pytest.MonkeyPatch) -> None:
+        for change in self.changes:
+            patch.setattr(*change)
+
+
+def _bug(name: str, seed: int, *changes: tuple[Any, str, Any]) -> PlantedBug:
+    return PlantedBug(name, seed, changes)
+
+
+def _nothing(*_args: object, **_kwargs: object) -> None:
+    """A step that is left out."""
+
+
+# --- what is on disk -------------------------------------------------------------------------------------------------
+
+
+def _dispatch_all(self: Writer) -> None:
+    self._dispatcher.advance(self._log.end_offset)
+
+
+async def _settle_then_sync(self: Flusher, plan: Any) -> None:
+    self._store.finish_flush(plan, None)
+    self._settle()
+    await in_thread(plan.run)
+
+
+async def _sync_come_what_may(self: Flusher, plan: Any) -> None:
+    with suppress(OSError):
+        await in_thread(plan.run)
+    self._store.finish_flush(plan, None)
+
+
+# --- what is answered to whom ----------------------------------------------------------------------------------------
+
+
+def _due_never(*_args: object) -> list[Any]:
+    return []
+
+
+_newest: dict[Any, ServerConnection] = {}  # of each server
+_send_as_it_is = ServerConnection.send
+
+
+def _made_as_newest(self: ServerConnection, transport: Any, made: Any = ServerConnection.connection_made) -> None:
+    _newest[self._host] = self
+    made(self, transport)
+
+
+def _send_to_newest(self: ServerConnection, buffers: Any) -> None:
+    newest = _newest[self._host]
+    _send_as_it_is(self if newest.closed else newest, buffers)
+
+
+def _every_other_opaque(self: PendingCalls) -> int:
+    self._opaque = 1 - self._opaque
+    return self._opaque
+
+
+def _keep_rest_in_shared(self: FrameReceiver) -> bool:
+    rest = self._end - self._at
+    self._shared[:rest] = self._shared[self._at : self._end]
+    self._at, self._end = 0, rest
+    return rest > 0
+
+
+def _write_behind_rest(self: FrameReceiver) -> memoryview:
+    return self._shared[self._end :]
+
+
+# --- groups ----------------------------------------------------------------------------------------------------------
+
+
+def _commit_by_text(self: ConsumerOffsets, group: str, topic: str, queue_id: int, offset: int) -> bool:
+    if str(offset) >= str(self.committed(group, topic, queue_id) or ""):
+        self._store(group, topic, queue_id, offset)
+    return True
+
+
+def _store_unnoticed(self: ConsumerOffsets, group: str, topic: str, queue_id: int, offset: int) -> None:
+    self._committed.setdefault((topic, group), {})[queue_id] = offset
+
+
+# --- slaves ----------------------------------------------------------------------------------------------------------
+
+
+def _confirmed_unseen(self: ReplicaWaiters, end_offset: int, done: Any) -> None:
+    done(None)
+
+
+def _take_and_confirm(self: _Session, transfers: Any, take: Any = _Session._take) -> Any:
+    if transfers and self._is_joined:
+        self._report(transfers[-1].offset + len(transfers[-1].data))
+    return take(self, transfers)
+
+
+# --- transactions ----------------------------------------------------------------------------------------------------
+
+
+def _never_completed(self: Participant, batch: Any) -> bool:
+    return batch.version < 0
+
+
+def _take_and_append(self: Resolver, half: HalfBatch, body: Any, take: Any = Resolver.take) -> HalfBatch:
+    held: HalfBatch = take(self, half, body)
+    batch, partition, attempt, _ = half.name
+    completion = self._completer.begin(batch, [(partition, attempt)])
+    for _ in self._completer.steps(completion):
+        pass
+    return held
+
+
+BUGS = (
+    _bug("readable before it is on disk", 13, (Writer, "dispatch_safe", _dispatch_all)),
+    _bug("answered before its fsync", 17, (Flusher, "_carry_out", _settle_then_sync)),
+    _bug("error of an fsync swallowed", 402, (Flusher, "_carry_out", _sync_come_what_may)),
+    _bug("waiting pull misses its wake-up", 7, (PullHandlers, "_wake", _nothing)),
+    _bug("waiting pull is never given up", 7, (ParkedPulls, "due", _due_never)),
+    _bug(
+        "answered on another connection",
+        7,
+        (ServerConnection, "connection_made", _made_as_newest),
+        (ServerConnection, "send", _send_to_newest),
+    ),
+    _bug("opaque used again", 7, (PendingCalls, "next_opaque", _every_other_opaque)),
+    _bug(
+        "rest of a frame left in the shared buffer",
+        32,
+        (FrameReceiver, "settle", _keep_rest_in_shared),
+        (FrameReceiver, "writable", _write_behind_rest),
+    ),
+    _bug("committed offsets compared as text", 7, (ConsumerOffsets, "commit", _commit_by_text)),
+    _bug("committed offsets not written", 531, (ConsumerOffsets, "_store", _store_unnoticed)),
+    _bug("sender does not wait for slaves", 7, (ReplicaWaiters, "when_confirmed", _confirmed_unseen)),
+    _bug("slave confirms before it writes", 7, (_Session, "_take", _take_and_confirm)),
+    _bug("half batch readable before it is decided", 13, (Resolver, "take", _take_and_append)),
+    _bug("version completed twice", 43, (Participant, "is_completed", _never_completed)),
+)
