@@ -113,6 +113,21 @@ def test_large_messages_of_one_second_are_delivered_a_few_at_a_time() -> None:
     machine.teardown()
 
 
+def test_rocketmq_issue_7480() -> None:
+    """A note that is ahead of a queue which lost its end: what is sent next is delivered all the same."""
+    machine = TimerMachine()
+    machine.start()
+    now_ms = machine.clock.now_ms()
+    machine.saved = TimerTable(now_ms, queueOffset=90, firstOffset=90, logOffset=1 << 30)
+    machine.store.close()
+    machine.open()
+    machine.park(b"x", now_ms + 1_000, {})
+    machine.clock.advance(ms=2_000)
+    machine.deliver()
+    assert [message.body for message in machine.look()[1]] == [b"x"]
+    machine.teardown()
+
+
 def saved_at_once(timed: TimedMessages) -> None:
     """How far it is, whatever of it is on disk."""
     timed._noted.note(timed._now())
