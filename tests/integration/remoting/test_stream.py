@@ -41,22 +41,25 @@ async def pair(tls: ServerTls | None = None, access: Tls | None = None) -> Async
 
     async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         stream = Stream(reader, writer)
-        if tls is not None and await stream.peek() == 0x16:
-            await stream.secure(tls.session())
-        accepted.set_result(stream)
+        try:
+            if tls is not None and await stream.peek() == 0x16:
+                await stream.secure(tls.session())
+        except OSError:  # which the client's end tells
+            stream.close()
+        else:
+            accepted.set_result(stream)
 
-    server = await asyncio.start_server(accept, "127.0.0.1", 0)
-    address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    client = await open_stream(address, access, timeout_s=PATIENCE_S, limit=1 << 20)
-    if tls is not None and access is None:
-        client.write(b"?")
-    ours = await accepted
-    if tls is not None and access is None:
-        assert await ours.read(1) == b"?"
-    yield client, ours
-    client.close()
-    ours.close()
-    server.close()
+    async with await asyncio.start_server(accept, "127.0.0.1", 0) as server:
+        address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        client = await open_stream(address, access, timeout_s=PATIENCE_S, limit=1 << 20)
+        if tls is not None and access is None:
+            client.write(b"?")
+        ours = await accepted
+        if tls is not None and access is None:
+            assert await ours.read(1) == b"?"
+        yield client, ours
+        client.close()
+        ours.close()
 
 
 @pytest.mark.parametrize("loop", LOOPS)
