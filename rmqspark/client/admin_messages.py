@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqspark.client.broker_admin import LATEST_MS, BrokerAdmin
+from rmqspark.client.broker_admin import BrokerAdmin
 from rmqspark.client.key_walk import KeySearch, key_page
 from rmqspark.client.received import received_all
 from rmqspark.client.user_topics import user_topics
@@ -35,7 +35,7 @@ def message_by_id(cluster: ClusterClient, msg_id: str, topic: str | None) -> Rec
         record = BrokerAdmin(cluster.broker(broker_name)).message_at(physical_offset)
         return received_all(memoryview(record), broker_name)[0]
     for candidate in [topic] if topic is not None else user_topics(cluster):
-        for message in _query(cluster, candidate, msg_id, unique=True, max_count=UNIQUE_MATCHES):
+        for message in _alike(cluster, candidate, msg_id):
             if message.properties.get(Property.UNIQ_KEY) == msg_id:
                 return message
     raise not_found(msg_id, topic)
@@ -62,22 +62,13 @@ def in_order(messages: Iterable[ReceivedMessage]) -> list[ReceivedMessage]:
     return sorted(messages, key=lambda message: (message.store_timestamp_ms, message.queue, message.queue_offset))
 
 
-def _query(
-    cluster: ClusterClient,
-    topic: str,
-    key: str,
-    *,
-    unique: bool,
-    max_count: int,
-    begin_ms: int = 0,
-    end_ms: int = LATEST_MS,
-) -> list[ReceivedMessage]:
-    """What the index of each of the topic's brokers gives: others may have the same hash."""
+def _alike(cluster: ClusterClient, topic: str, unique_id: str) -> list[ReceivedMessage]:
+    """What the index of each of the topic's brokers gives for a unique id: others may have the same hash."""
     asked = [
         (
             broker_name,
             BrokerAdmin(cluster.broker(broker_name)).submit_query(
-                topic, key, unique=unique, max_count=max_count, begin_ms=begin_ms, end_ms=end_ms
+                topic, unique_id, unique=True, max_count=UNIQUE_MATCHES
             ),
         )
         for broker_name in sorted(cluster.route(topic).brokers)

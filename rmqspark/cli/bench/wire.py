@@ -44,7 +44,7 @@ class EncryptedWire(Wire):
         clock = SystemClock()
         try:
             open_channel(self.socket, address, self._session, clock.monotonic_ms() + 1000 * TIMEOUT_S, clock, tls.names)
-        except BaseException:
+        except BaseException:  # Ctrl-C, too: nobody else knows of the socket yet
             self.close()
             raise
         self.socket.settimeout(TIMEOUT_S)
