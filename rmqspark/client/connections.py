@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
     from rmqspark.protocol.commands.command import Command
     from rmqspark.remoting.access import Access
-    from rmqspark.remoting.blocking import Answer
+    from rmqspark.remoting.peer_requests import Answer
 
 _PATIENCE_S = 1.0  # with those who are served before; a server that takes nothing may keep them for longer
 
 OnBrokerRequest: TypeAlias = "Callable[[str, Command, memoryview], Answer]"
-"""Handles what the server at an address asks; as `remoting.blocking.OnRequest` otherwise."""
+"""Handles what the server at an address asks; as `remoting.peer_requests.OnRequest` otherwise."""
 
 
 class _Slot:

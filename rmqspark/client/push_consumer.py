@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from rmqspark.model import ReceivedMessage
     from rmqspark.protocol.commands.command import Command
     from rmqspark.remoting.access import Access
-    from rmqspark.remoting.blocking import Answer
+    from rmqspark.remoting.peer_requests import Answer
 
     Call: TypeAlias = Callable[[list[ReceivedMessage]], object]
 

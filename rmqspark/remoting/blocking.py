@@ -9,75 +9,48 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import logging
 import os
 import socket
-import struct
 import threading
-from collections.abc import Callable
-from concurrent.futures import Future
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING
 
 from rmqspark.clock import Clock, SystemClock
-from rmqspark.errors import (
-    ConnectionLost,
-    NotSupported,
-    RequestTimeout,
-    RmqError,
-    ServerFault,
-    Unreachable,
-)
+from rmqspark.errors import ConnectionLost, RmqError
 from rmqspark.pacing import LARGE_BYTES, stop_pacing
 from rmqspark.protocol.codes import ResponseCode
 from rmqspark.protocol.commands.command import (
     MAX_RESPONSE_HEADER_BYTES,
-    Command,
     decode_command,
     encode_request,
-    encode_response,
     split_frame,
 )
-from rmqspark.protocol.faults import to_response
 from rmqspark.remoting.access import OPEN
-from rmqspark.remoting.address import no_host_name, parse_address
+from rmqspark.remoting.awaited import AwaitedAnswers, timed_out
+from rmqspark.remoting.dial import dial
 from rmqspark.remoting.frame_reader import FrameReader
 from rmqspark.remoting.frame_writer import FrameWriter
-from rmqspark.remoting.reply import Reply
+from rmqspark.remoting.peer_requests import PeerRequests
 from rmqspark.remoting.response import Response
 from rmqspark.remoting.signing import signer_of
 from rmqspark.remoting.unanswered import unanswered
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+    from concurrent.futures import Future
 
     import msgspec
 
     from rmqspark.protocol.commands.command import RawCommand
     from rmqspark.remoting.access import Access, Tls, TlsNames
+    from rmqspark.remoting.peer_requests import OnRequest
     from rmqspark.remoting.reply import Body, Buffer
     from rmqspark.remoting.tls.channel import TlsWriter
     from rmqspark.remoting.tls.session import TlsSession
 
-Answer: TypeAlias = "Reply | Future[Reply] | None"
-OnRequest: TypeAlias = Callable[[Command, memoryview], Answer]
-"""Handles a request of the server; its Reply is sent, a Future's when that is done, unless the request is oneway. Runs
-in the reader thread."""
-
 _MAX_OPAQUE = 0x7FFFFFFF
 _UNASKED_TIMEOUT_MS = 3_000  # for the server to take what it does not answer: RocketMQ's timeout of a oneway send
-_LOOK_UP_INTERVAL_S = 1  # how often the reader looks for timeouts when nothing comes
-_REST_AFTER_LOOKS = 10
+_REST_AFTER_LOOKS = 10  # without a byte, a second each
 _LOOK_MS = 1_000  # between two looks for requests whose time is over
-_TIMEVAL = struct.Struct("ll")
-
-log = logging.getLogger("rmqspark.remoting")
-
-
-class _Waiting(NamedTuple):
-    future: Future[Response]
-    code: int
-    timeout_ms: int
-    deadline_ms: int
 
 
 class BlockingConnection:
@@ -102,13 +75,11 @@ class BlockingConnection:
         self._access = access
         self._sign = signer_of(access)
         self._clock = clock or SystemClock()
-        self._on_request = on_request
+        self._peer_requests = PeerRequests(address, on_request, self._answer)
         self._pid = os.getpid()
         self._opaques = itertools.count(1)
         self._send_lock = threading.Lock()
-        self._state_lock = threading.Lock()  # guards the two below
-        self._waiting: dict[int, _Waiting] = {}
-        self._lost: str | None = None  # why, in words
+        self._awaited = AwaitedAnswers(address)
         self._going_away = False  # the server has said that it shuts down
         self._answered = False  # by anything at all
         self._looks_without_bytes = 0
@@ -116,7 +87,7 @@ class BlockingConnection:
         self._has_sent_large = False
         deadline_ms = self._clock.monotonic_ms() + connect_timeout_ms
         session = None if access.tls is None else _session(address, access.tls)
-        self._socket = _connect(address, connect_timeout_ms)
+        self._socket = dial(address, connect_timeout_ms)
         self._receive: Callable[[memoryview], int] = self._socket.recv_into
         self._writer: FrameWriter | TlsWriter = FrameWriter(self._socket, self._clock)
         self._encrypting: TlsWriter | None = None
@@ -130,7 +101,7 @@ class BlockingConnection:
     def closed(self) -> bool:
         """True if the next request wants another connection: this one was closed, lost, told to go away by a server
         that shuts down, or opened by the process from which this one was forked."""
-        return self._lost is not None or self._going_away or self._pid != os.getpid()
+        return self._awaited.lost is not None or self._going_away or self._pid != os.getpid()
 
     def call(
         self,
@@ -150,8 +121,8 @@ class BlockingConnection:
         try:
             return future.result(self._left_s(deadline_ms))
         except TimeoutError:
-            self._give_up(opaque)
-            raise self._timed_out(code, timeout_ms) from None
+            self._awaited.give_up(opaque)
+            raise timed_out(self.address, code, timeout_ms) from None
 
     def submit(
         self,
@@ -175,7 +146,7 @@ class BlockingConnection:
         self._check_process()
         request = encode_request(code, self._next_opaque(), header, body, oneway=True, sign=self._sign)
         if not self._send(request, self._clock.monotonic_ms() + _UNASKED_TIMEOUT_MS):
-            raise self._timed_out(code, _UNASKED_TIMEOUT_MS)
+            raise timed_out(self.address, code, _UNASKED_TIMEOUT_MS)
 
     def close(self) -> None:
         """Ends the connection; what still waits gets ConnectionLost. Closing twice is no mistake."""
@@ -202,7 +173,7 @@ class BlockingConnection:
 
     def _part(self) -> None:
         """The other side of an encrypted connection is told that it ends here, unless something is being sent."""
-        if self._encrypting is not None and self._lost is None and self._send_lock.acquire(blocking=False):
+        if self._encrypting is not None and self._awaited.lost is None and self._send_lock.acquire(blocking=False):
             try:
                 self._encrypting.part()
             finally:
@@ -216,15 +187,11 @@ class BlockingConnection:
         self._check_process()
         opaque = self._next_opaque()
         buffers = encode_request(code, opaque, header, body, extra=extra, sign=self._sign)
-        future: Future[Response] = Future()
-        future.set_running_or_notify_cancel()  # what was sent cannot be cancelled
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
-        with self._state_lock:
-            if self._lost is None:
-                self._waiting[opaque] = _Waiting(future, code, timeout_ms, deadline_ms)
+        future = self._awaited.begin(opaque, code, timeout_ms, deadline_ms)
         if not self._send(buffers, deadline_ms):
-            self._give_up(opaque)
-            raise self._timed_out(code, timeout_ms)
+            self._awaited.give_up(opaque)
+            raise timed_out(self.address, code, timeout_ms)
         return opaque, future
 
     def _send(self, buffers: list[Buffer], deadline_ms: int) -> bool:
@@ -232,8 +199,8 @@ class BlockingConnection:
         if not (self._send_lock.acquire(blocking=False) or self._send_lock.acquire(timeout=self._left_s(deadline_ms))):
             return False
         try:
-            if self._lost is not None:
-                raise ConnectionLost(self._lost, address=self.address)
+            if self._awaited.lost is not None:
+                raise ConnectionLost(self._awaited.lost, address=self.address)
             return self._write(buffers, deadline_ms)
         finally:
             self._send_lock.release()
@@ -260,6 +227,9 @@ class BlockingConnection:
 
     def _next_opaque(self) -> int:
         return next(self._opaques) & _MAX_OPAQUE
+
+    def _answer(self, response: list[Buffer]) -> None:
+        self._send(response, self._clock.monotonic_ms() + _UNASKED_TIMEOUT_MS)
 
     # --- the reader thread -------------------------------------------------------------------------------------------
 
@@ -301,70 +271,26 @@ class BlockingConnection:
     def _take(self, raw: RawCommand) -> None:
         command = decode_command(raw)
         if not command.is_response:
-            self._serve(command, raw.body)
+            self._peer_requests.serve(command, raw.body)
             return
         if command.code == ResponseCode.GO_AWAY:
             self._going_away = True
-        with self._state_lock:
-            waiting = self._waiting.pop(command.opaque, None)
-        if waiting is not None:
-            waiting.future.set_result(Response.of(command, raw.body))
-
-    def _serve(self, command: Command, body: memoryview) -> None:
-        on_request = self._on_request or _not_supported
-        answer = self._told(command, lambda: on_request(command, body))
-        if isinstance(answer, Future):
-            answer.add_done_callback(lambda later: self._serve_later(command, later))
-        elif answer is not None and not command.is_oneway:
-            self._answer(command, answer)
-
-    def _serve_later(self, command: Command, later: Future[Reply]) -> None:
-        """On whichever thread has found the answer."""
-        answer = self._told(command, later.result)
-        if isinstance(answer, Reply) and not command.is_oneway:
-            with contextlib.suppress(RmqError):  # whoever asked has gone
-                self._answer(command, answer)
-
-    def _answer(self, command: Command, reply: Reply) -> None:
-        header, content, code, remark, extra = reply
-        response = encode_response(command.opaque, code, header, content, remark=remark, extra=extra)
-        self._send(response, self._clock.monotonic_ms() + _UNASKED_TIMEOUT_MS)
-
-    def _told(self, command: Command, handle: Callable[[], Answer]) -> Answer:
-        try:
-            return handle()
-        except RmqError as error:
-            code, remark = to_response(error)
-        except Exception as error:  # a user's code: logged and answered, for it must not end our connection
-            log.exception("a request of %s could not be handled: %s", self.address, command)
-            code, remark = to_response(ServerFault(f"{type(error).__name__}: {error}"))
-        return Reply(code=code, remark=remark)
+        self._awaited.deliver(Response.of(command, raw.body))
 
     def _look_for_timeouts(self) -> None:
         now_ms = self._clock.monotonic_ms()
         self._look_again_ms = now_ms + _LOOK_MS
-        with self._state_lock:
-            late = [opaque for opaque, waiting in self._waiting.items() if waiting.deadline_ms < now_ms]
-            overdue = [self._waiting.pop(opaque) for opaque in late]
-        for waiting in overdue:
-            waiting.future.set_exception(self._timed_out(waiting.code, waiting.timeout_ms))
+        self._awaited.fail_overdue(now_ms)
 
     # --- ending ------------------------------------------------------------------------------------------------------
 
     def _end(self, reason: str) -> str:
         """Marks the connection lost and fails what waits; only the first reason counts, which it returns."""
-        with self._state_lock:
-            self._lost = lost = self._lost or reason
-            orphans, self._waiting = list(self._waiting.values()), {}
+        orphans = self._awaited.fail(reason)
         with contextlib.suppress(OSError):  # it may not be connected any more
             self._socket.shutdown(socket.SHUT_RDWR)  # wakes the reader, and a sender that is stuck
-        for waiting in orphans:
-            waiting.future.set_exception(ConnectionLost(lost, address=self.address))
-        return lost
-
-    def _give_up(self, opaque: int) -> None:
-        with self._state_lock:
-            self._waiting.pop(opaque, None)
+        self._awaited.tell_lost(orphans)
+        return self._awaited.lost or reason
 
     def _broken(self, cause: Exception | None) -> str:
         if not self._answered and isinstance(cause, (ConnectionResetError, BrokenPipeError)):
@@ -372,33 +298,8 @@ class BlockingConnection:
         detail = f": {cause}" if cause is not None and str(cause) else ""
         return f"The connection to {self.address} was lost{detail}."
 
-    def _timed_out(self, code: int, timeout_ms: int) -> RequestTimeout:
-        return RequestTimeout(f"{self.address} did not answer request {int(code)} within {timeout_ms} ms.")
-
-
-def _not_supported(command: Command, _: memoryview) -> Answer:
-    raise NotSupported(f"request type {command.code} not supported")
-
 
 def _session(address: str, tls: Tls) -> TlsSession:
     from rmqspark.remoting.tls.channel import client_session  # only now: most can do without OpenSSL
 
     return client_session(address, tls)
-
-
-def _connect(address: str, timeout_ms: int) -> socket.socket:
-    host, port = parse_address(address)
-    try:
-        # Encoded here, since Python would load its tables of international names for any text at all.
-        encoded = host.encode("ascii" if host.isascii() else "idna")
-        connected = socket.create_connection((encoded, port), timeout_ms / 1000)  # type: ignore[arg-type]
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise Unreachable(f"Nothing answers at {address}: {reason}.", address=address) from error
-    except UnicodeError as error:
-        raise no_host_name(host, address) from error
-    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    # The system's own timeout, since Python's would make every call poll first; the writer sets that of sending.
-    connected.settimeout(None)
-    connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _TIMEVAL.pack(_LOOK_UP_INTERVAL_S, 0))
-    return connected
