@@ -18,71 +18,26 @@ RocketMQ), static topics' merged mappings.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from rmqspark.errors import Busy, InvalidArgument, InvalidName, NoPermission, ServerFault
-from rmqspark.namesrv.speaker import Speaker
-from rmqspark.protocol.bodies.route import (
-    BrokerData,
-    ClusterInfo,
-    DataVersion,
-    QueueData,
-    TopicConfigTable,
-    TopicRouteData,
+from rmqspark.errors import Busy, NoPermission, ServerFault
+from rmqspark.namesrv.registration import (
+    MASTER_ID,
+    LiveBroker,
+    Master,
+    Registration,
+    check_name,
+    check_names,
 )
+from rmqspark.namesrv.topic_queues import TopicQueues
+from rmqspark.protocol.bodies.route import BrokerData, ClusterInfo, DataVersion, QueueData, TopicRouteData
 from rmqspark.protocol.names import Perm
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-MASTER_ID = 0
-DEFAULT_TIMEOUT_MS = 120_000
-_MAX_NAME_LENGTH = 255
-_MAX_ADDRESSES = 64  # filter servers included
-
-
-@dataclass(frozen=True, slots=True)
-class Registration:
-    """What a broker says of itself. `acting_master` is None for brokers before 5.0; `all_topics` says that it has no
-    topics but these."""
-
-    cluster: str
-    name: str
-    broker_id: int
-    address: str
-    speaker: Speaker
-    ha_address: str = ""
-    timeout_ms: int = DEFAULT_TIMEOUT_MS
-    acting_master: bool | None = None
-    all_topics: bool = False
-    topics: TopicConfigTable = field(default_factory=TopicConfigTable)
-    filter_servers: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class LiveBroker:
-    """One address under one broker name, last heard of at `seen_ms`."""
-
-    cluster: str
-    name: str
-    address: str
-    speaker: Speaker
-    ha_address: str
-    timeout_ms: int
-    data_version: DataVersion
-    seen_ms: int
-
-    @property
-    def connection_id(self) -> int:
-        return self.speaker.connection_id
-
-
-class Master(NamedTuple):
-    """What a slave is told when it registers; empty while there is no master."""
-
-    address: str | None = None
-    ha_address: str | None = None
+    from rmqspark.namesrv.speaker import Speaker
 
 
 class RouteTable:
@@ -90,11 +45,10 @@ class RouteTable:
 
     def __init__(self, *, max_brokers: int = 4_096, max_topics: int = 200_000) -> None:
         self._max_brokers = max_brokers
-        self._max_topics = max_topics
         self._brokers: dict[str, BrokerData] = {}
         self._clusters: dict[str, dict[str, None]] = {}  # broker names in the order they came
         self._live: dict[tuple[str, str], LiveBroker] = {}  # by name and address
-        self._topics: dict[str, dict[str, QueueData]] = {}  # by topic and broker name
+        self._topics = TopicQueues(max_topics)
         self._filter_servers: dict[str, list[str]] = {}  # by address
 
     # --- brokers come and go -----------------------------------------------------------------------------------------
@@ -106,7 +60,7 @@ class RouteTable:
         a single topic of an unknown broker, Busy over the table's bounds. One with an older state than the living one
         is ignored, as in RocketMQ, and so is one over an older connection.
         """
-        self._check_names(registration)
+        check_names(registration)
         if self._is_late(registration.name, registration.address, registration.speaker):
             return self._master_for(registration)
         self._check_speaker(registration.name, registration.address, registration.speaker)
@@ -122,7 +76,7 @@ class RouteTable:
         dropped = self._dropped(registration) if everything else []
         self._check_bounds(registration, dropped)
         for topic in dropped:
-            self._forget_queues(topic, registration.name)
+            self._topics.forget(topic, registration.name)
         broker = self._take_in(registration)
         if self._speaks_for(registration, broker):
             self._take_topics(registration, broker, everything=everything)
@@ -172,33 +126,27 @@ class RouteTable:
 
     def add_topic(self, topic: str, queues: Iterable[QueueData]) -> None:
         """Enters queues of a topic by an administrator's hand; those of unknown brokers end it, as in RocketMQ."""
-        _check_name(topic)
-        self._check_room_for({topic})
+        check_name(topic)
+        self._topics.check_room_for({topic})
         for queue_data in queues:
             if queue_data.brokerName not in self._brokers:
                 return
-            self._topics.setdefault(topic, {})[queue_data.brokerName] = queue_data
+            self._topics.enter(topic, queue_data)
 
     def delete_topic(self, topic: str, cluster: str | None = None) -> None:
         """Forgets a topic, on the brokers of one cluster or everywhere, until one registers it anew."""
-        names = list(self._topics.get(topic, ())) if cluster is None else list(self._clusters.get(cluster, ()))
-        for name in names:
-            self._forget_queues(topic, name)
+        for name in list(self._topics.of(topic) if cluster is None else self._clusters.get(cluster, ())):
+            self._topics.forget(topic, name)
 
     def set_write_permission(self, name: str, *, allowed: bool) -> int:
         """Masks the write permission of all topics of a broker, or sets read and write outright; says of how many."""
-        touched = [queues[name] for queues in self._topics.values() if name in queues]
-        for queue_data in touched:
-            queue_data.perm = int(Perm.READ | Perm.WRITE) if allowed else queue_data.perm & ~int(Perm.WRITE)
-        return len(touched)
+        return self._topics.set_write_permission(name, allowed=allowed)
 
     # --- questions ---------------------------------------------------------------------------------------------------
 
     def route(self, topic: str) -> TopicRouteData | None:
         """A topic's queues and the addresses of the brokers that have them; None if nobody has any."""
-        queues = self._topics.get(topic)
-        if not queues:
-            return None
+        queues = self._topics.of(topic)
         brokers = [self._brokers[name] for name in queues if name in self._brokers]
         if not brokers:
             return None
@@ -213,15 +161,14 @@ class RouteTable:
         return self._brokers.get(name)
 
     def topics(self) -> list[str]:
-        return list(self._topics)
+        return self._topics.names()
 
     def topics_of_cluster(self, cluster: str) -> list[str]:
-        names = self._clusters.get(cluster, {})
-        return [topic for topic, queues in self._topics.items() if any(name in queues for name in names)]
+        return self._topics.of_any(self._clusters.get(cluster, ()))
 
     def topics_flagged(self, wanted: Callable[[int], bool]) -> list[str]:
         """Topics by their topicSysFlag, which the first broker that has them tells."""
-        return [topic for topic, queues in self._topics.items() if wanted(next(iter(queues.values())).topicSysFlag)]
+        return self._topics.flagged(wanted)
 
     def system_names(self) -> list[str]:
         """Clusters and brokers: each has a topic of its name."""
@@ -232,15 +179,6 @@ class RouteTable:
         return next((address for broker in self._brokers.values() for address in broker.brokerAddrs.values()), None)
 
     # --- registering, step by step -----------------------------------------------------------------------------------
-
-    def _check_names(self, registration: Registration) -> None:
-        for name in (registration.cluster, registration.name, *registration.topics.topicConfigTable):
-            _check_name(name)
-        addresses = (registration.address, registration.ha_address, *registration.filter_servers)
-        if len(addresses) > _MAX_ADDRESSES or max(map(len, addresses)) > _MAX_NAME_LENGTH:
-            raise InvalidArgument(
-                f"A broker has at most {_MAX_ADDRESSES} addresses of at most {_MAX_NAME_LENGTH} characters."
-            )
 
     def _is_late(self, name: str, address: str, speaker: Speaker) -> bool:
         """Whether the broker has registered over a newer connection than this one."""
@@ -269,19 +207,16 @@ class RouteTable:
         """Topics that a master has no more: this server was not told when they were deleted. A slave may lag behind."""
         if not registration.all_topics or registration.broker_id != MASTER_ID:
             return []
-        kept, name = registration.topics.topicConfigTable, registration.name
-        return [topic for topic, queues in self._topics.items() if name in queues and topic not in kept]
+        return [
+            topic
+            for topic in self._topics.of_any([registration.name])
+            if topic not in registration.topics.topicConfigTable
+        ]
 
     def _check_bounds(self, registration: Registration, dropped: Iterable[str]) -> None:
         if (registration.name, registration.address) not in self._live and len(self._live) >= self._max_brokers:
             raise Busy(f"{self._max_brokers} brokers are registered already, as many as are allowed.")
-        going = sum(len(self._topics[topic]) == 1 for topic in dropped)
-        self._check_room_for(registration.topics.topicConfigTable.keys(), going=going)
-
-    def _check_room_for(self, topics: Iterable[str], *, going: int = 0) -> None:
-        new, kept = sum(topic not in self._topics for topic in topics), len(self._topics) - going
-        if new and kept + new > self._max_topics:
-            raise Busy(f"{kept} topics are known and {new} more would be too many.")
+        self._topics.check_room_for(registration.topics.topicConfigTable.keys(), going=dropped)
 
     def _take_in(self, registration: Registration) -> BrokerData:
         broker = self._brokers.setdefault(
@@ -307,15 +242,15 @@ class RouteTable:
     def _take_topics(self, registration: Registration, broker: BrokerData, *, everything: bool) -> None:
         masked = _is_prime_slave(registration, broker) and broker.enableActingMaster
         for topic, config in registration.topics.topicConfigTable.items():
-            queues = self._topics.setdefault(topic, {})
-            if everything or registration.name not in queues:
-                queues[registration.name] = QueueData(
+            if everything or registration.name not in self._topics.of(topic):
+                queue_data = QueueData(
                     brokerName=registration.name,
                     readQueueNums=config.readQueueNums,
                     writeQueueNums=config.writeQueueNums,
                     perm=config.perm & ~int(Perm.WRITE) if masked else config.perm,
                     topicSysFlag=config.topicSysFlag,
                 )
+                self._topics.enter(topic, queue_data)
 
     def _note_life(self, registration: Registration, now_ms: int) -> None:
         self._live[registration.name, registration.address] = LiveBroker(
@@ -351,8 +286,8 @@ class RouteTable:
 
     def _forget_name(self, name: str) -> None:
         self._leave_cluster(self._brokers.pop(name))
-        for topic in [topic for topic, queues in self._topics.items() if name in queues]:
-            self._forget_queues(topic, name)
+        for topic in self._topics.of_any([name]):
+            self._topics.forget(topic, name)
 
     def _leave_cluster(self, broker: BrokerData) -> None:
         """A cluster goes with its last broker."""
@@ -360,12 +295,6 @@ class RouteTable:
         del names[broker.brokerName]
         if not names:
             del self._clusters[broker.cluster]
-
-    def _forget_queues(self, topic: str, name: str) -> None:
-        queues = self._topics.get(topic, {})
-        queues.pop(name, None)
-        if not queues:
-            self._topics.pop(topic, None)
 
     def _mask_without_master(self, broker: BrokerData) -> None:
         """Acting masters take no messages."""
@@ -376,15 +305,3 @@ class RouteTable:
 def _is_prime_slave(registration: Registration, broker: BrokerData) -> bool:
     is_lowest = registration.broker_id == min(broker.brokerAddrs)
     return registration.acting_master is not None and registration.broker_id != MASTER_ID and is_lowest
-
-
-def _check_name(name: str) -> None:
-    """Brokers may be named after hosts, and have a topic of that name, so this is laxer than `names.check_topic`."""
-    if not name or len(name) > _MAX_NAME_LENGTH or not name.isprintable() or " " in name:
-        raise InvalidName(
-            f"{name[:64]!r} cannot be the name of a topic, broker or cluster.",
-            hint=f"Use 1 to {_MAX_NAME_LENGTH} printable characters without spaces.",
-        )
-
-
-__all__ = ["DEFAULT_TIMEOUT_MS", "MASTER_ID", "LiveBroker", "Master", "Registration", "RouteTable"]

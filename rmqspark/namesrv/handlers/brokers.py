@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rmqspark.namesrv.kv_table import ORDER_TOPIC_CONFIG
-from rmqspark.namesrv.route_table import DEFAULT_TIMEOUT_MS, Registration
+from rmqspark.namesrv.registration import DEFAULT_TIMEOUT_MS, Registration
 from rmqspark.namesrv.speaker import Speaker
 from rmqspark.protocol.bodies.register import decode_register_body
 from rmqspark.protocol.bodies.route import DataVersion, KVTable

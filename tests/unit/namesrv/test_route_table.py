@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqspark.errors import Busy, InvalidArgument, InvalidName, NoPermission, ServerFault
-from rmqspark.namesrv.route_table import Master, Registration, RouteTable
+from rmqspark.namesrv.registration import Master, Registration
+from rmqspark.namesrv.route_table import RouteTable
 from rmqspark.namesrv.speaker import Speaker
 from rmqspark.protocol.bodies.route import DataVersion, QueueData, TopicConfig, TopicConfigTable
 

@@ -1,0 +1,60 @@
+"""The queues of all topics, by topic and broker name. Pure; a topic is there as long as a broker has queues of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqspark.errors import Busy
+from rmqspark.protocol.names import Perm
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping
+
+    from rmqspark.protocol.bodies.route import QueueData
+
+
+class TopicQueues:
+    """Of at most `max_topics` topics, which whoever enters new ones checks before."""
+
+    def __init__(self, max_topics: int) -> None:
+        self._max_topics = max_topics
+        self._topics: dict[str, dict[str, QueueData]] = {}
+
+    def enter(self, topic: str, queue_data: QueueData) -> None:
+        self._topics.setdefault(topic, {})[queue_data.brokerName] = queue_data
+
+    def forget(self, topic: str, broker_name: str) -> None:
+        """The topic goes with its last broker name."""
+        queues = self._topics.get(topic, {})
+        queues.pop(broker_name, None)
+        if not queues:
+            self._topics.pop(topic, None)
+
+    def of(self, topic: str) -> Mapping[str, QueueData]:
+        """Its queues by broker name; empty for a topic that is not there."""
+        return self._topics.get(topic, {})
+
+    def names(self) -> list[str]:
+        return list(self._topics)
+
+    def of_any(self, broker_names: Collection[str]) -> list[str]:
+        """Topics that one of these brokers has, or more."""
+        return [topic for topic, queues in self._topics.items() if any(name in queues for name in broker_names)]
+
+    def flagged(self, wanted: Callable[[int], bool]) -> list[str]:
+        """Topics by their topicSysFlag, which the first broker that has them tells."""
+        return [topic for topic, queues in self._topics.items() if wanted(next(iter(queues.values())).topicSysFlag)]
+
+    def set_write_permission(self, broker_name: str, *, allowed: bool) -> int:
+        """Masks the write permission of all topics of a broker, or sets read and write outright; says of how many."""
+        touched = [queues[broker_name] for queues in self._topics.values() if broker_name in queues]
+        for queue_data in touched:
+            queue_data.perm = int(Perm.READ | Perm.WRITE) if allowed else queue_data.perm & ~int(Perm.WRITE)
+        return len(touched)
+
+    def check_room_for(self, topics: Iterable[str], *, going: Iterable[str] = ()) -> None:
+        """Raises Busy where these would be too many; of `going` one broker has no queues any more."""
+        ending = sum(len(self._topics[topic]) == 1 for topic in going)
+        new, kept = sum(topic not in self._topics for topic in topics), len(self._topics) - ending
+        if new and kept + new > self._max_topics:
+            raise Busy(f"{kept} topics are known and {new} more would be too many.")
