@@ -6,13 +6,13 @@ import asyncio
 from typing import TYPE_CHECKING, Any, cast
 
 from rmqspark.errors import Busy, DecodeError, GoingAway, RmqError
-from rmqspark.pacing import LARGE_BYTES, stop_pacing
 from rmqspark.protocol.codes import Version
 from rmqspark.protocol.commands.command import RawCommand, decode_command, encode_request
 from rmqspark.protocol.records.message_id import pack_ipv4_host
 from rmqspark.remoting.address import format_address
 from rmqspark.remoting.deadlines import nearest_deadline
 from rmqspark.remoting.gathered import Gathered
+from rmqspark.remoting.outgoing import Outgoing
 from rmqspark.remoting.pending import PendingCalls
 from rmqspark.remoting.receive import FrameReceiver, command_at, frames_of
 from rmqspark.remoting.tls.newcomer import TLS_HANDSHAKE
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from rmqspark.remoting.reply import Body, Buffer
     from rmqspark.remoting.response import Response
 
-_WRITE_AT_ONCE_BYTES = 256 * 1024
-_JOIN_BELOW_BYTES = 16 * 1024
 _SMALL_BYTES = 64 * 1024  # read at once: more is work enough for a turn
 
 
@@ -46,14 +44,12 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._receiver = FrameReceiver(host.shared_buffer, host.newcomers, host.limits.max_frame_bytes)
         self._calls = PendingCalls("", host.limits.max_calls_under_way)
-        self._outgoing: list[Buffer] = []
-        self._outgoing_bytes = 0
+        self._outgoing = Outgoing()
         self._flush_due = False
         self._working = False  # in the middle of the frames received
         self._write_paused = False
         self._oneways = 0  # requests that want no answer, handled and not done
         self._oneways_pause = False  # too many of them: nothing more is read until some are done
-        self._has_sent_large = False
         self._holds = False  # answers that the client has not taken, when last noted
         self._unsent_bytes = 0  # at the last check, while writing was paused
         self._proven = False  # has sent a whole frame
@@ -89,15 +85,13 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def send(self, buffers: Sequence[Buffer]) -> None:
         """Queues an encoded command."""
-        if self._transport is None:
-            return
-        self._outgoing += buffers
-        self._outgoing_bytes += sum(map(len, buffers))
-        self._leave_soon()
+        if self._transport is not None:
+            self._outgoing.add_all(buffers)
+            self._leave_soon()
 
     def _leave_soon(self) -> None:
         """What is queued is written at the end of this turn, or now where it is much."""
-        if self._outgoing_bytes > _WRITE_AT_ONCE_BYTES:
+        if self._outgoing.is_much:
             self.flush()
         elif not self._flush_due:
             self._flush_due = True
@@ -107,10 +101,8 @@ class ServerConnection(asyncio.BufferedProtocol):
         """Queues the encoded answers to so many requests that were counted in `under_way`."""
         self.under_way -= count
         if self._transport is not None:
-            self._outgoing.append(responses)
-            self._outgoing_bytes += len(responses)
-            if not self._flush_due or self._outgoing_bytes > _WRITE_AT_ONCE_BYTES:
-                self._leave_soon()
+            self._outgoing.add(responses)
+            self._leave_soon()
 
     def begin_oneway(self) -> None:
         self._oneways += 1
@@ -336,23 +328,16 @@ class ServerConnection(asyncio.BufferedProtocol):
     # --- answers -----------------------------------------------------------------------------------------------------
 
     def flush(self) -> None:
-        """Writes all that is queued: short pieces joined, long ones as they are."""
+        """Writes all that is queued."""
         self._flush_due = False
         if not self._outgoing:
             return
-        outgoing, self._outgoing = self._outgoing, []
-        size, self._outgoing_bytes = self._outgoing_bytes, 0
         transport = self._transport
         if transport is None or transport.is_closing():
+            self._outgoing.clear()
             return
         self._active = self._host.now
-        if size <= _JOIN_BELOW_BYTES:
-            transport.write(outgoing[0] if len(outgoing) == 1 else b"".join(outgoing))
-        else:
-            if size >= LARGE_BYTES and not self._has_sent_large:
-                self._has_sent_large = True
-                stop_pacing(transport.get_extra_info("socket"))
-            transport.writelines(_joined(outgoing))
+        self._outgoing.write_to(transport)
         if transport.get_write_buffer_size() or self._holds:
             self._note_unsent()
             if self._write_paused and self.unsent_bytes > self._host.limits.outgoing_max_bytes:
@@ -395,20 +380,3 @@ class ServerConnection(asyncio.BufferedProtocol):
             if unsent != self._unsent_bytes:
                 self._active = now
             self._unsent_bytes = unsent
-
-
-def _joined(buffers: list[Buffer]) -> list[Buffer]:
-    """The same bytes in fewer pieces: a system call prefers a few long ones, and long ones are not copied."""
-    pieces: list[Buffer] = []
-    short: list[Buffer] = []
-    for buffer in buffers:
-        if len(buffer) < _JOIN_BELOW_BYTES:
-            short.append(buffer)
-            continue
-        if short:
-            pieces.append(b"".join(short))
-            short = []
-        pieces.append(buffer)
-    if short:
-        pieces.append(b"".join(short))
-    return pieces
