@@ -8,26 +8,22 @@ section 10) unless the caller gives one.
 from __future__ import annotations
 
 import threading
-from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from rmqspark.client.broker_line import BrokerLine
 from rmqspark.client.capabilities import capabilities_of
 from rmqspark.client.futures import then
+from rmqspark.client.pull_request import pull_header, pull_result
 from rmqspark.clock import SystemClock
 from rmqspark.errors import NotFound, RequestTimeout
 from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.bodies.client import HeartbeatData, LockBatchBody, LockBatchResponseBody, Queue
-from rmqspark.protocol.codes import RequestCode, ResponseCode
-from rmqspark.protocol.faults import from_response
+from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.consume import (
     GetMaxOffsetRequestHeader,
     GetMinOffsetRequestHeader,
     HeartbeatRequestHeader,
     OffsetResponseHeader,
-    PullFlag,
-    PullMessageRequestHeader,
-    PullMessageResponseHeader,
     QueryConsumerOffsetRequestHeader,
     SearchOffsetRequestHeader,
     UnregisterClientRequestHeader,
@@ -43,6 +39,7 @@ if TYPE_CHECKING:
     from rmqspark.client.broker_line import Connect
     from rmqspark.client.bulk import BulkChunk, BulkReceipt
     from rmqspark.client.capabilities import Capabilities
+    from rmqspark.client.pull_request import PullResult
     from rmqspark.clock import Clock
     from rmqspark.protocol.headers.produce import SendMessageRequestHeaderV2
     from rmqspark.remoting.blocking import BlockingConnection
@@ -55,26 +52,6 @@ SEARCH_TIMEOUT_MS = 6_000
 LOCK_TIMEOUT_MS = 1_000
 PULL_TIMEOUT_MS = 10_000  # beyond the time the broker may hold a pull
 SUSPEND_MS = 15_000  # RocketMQ's brokerSuspendMaxTimeMillis
-
-
-class PullStatus(Enum):
-    """What a pull came back with (RocketMQ's PullStatus)."""
-
-    FOUND = ResponseCode.SUCCESS
-    NO_NEW = ResponseCode.PULL_NOT_FOUND
-    NO_MATCHED = ResponseCode.PULL_RETRY_IMMEDIATELY
-    OFFSET_MOVED = ResponseCode.PULL_OFFSET_MOVED
-
-
-class PullResult(NamedTuple):
-    """`records` lie back to back; `reason` is the broker's word for the status, e.g. OFFSET_TOO_SMALL."""
-
-    status: PullStatus
-    next_offset: int
-    min_offset: int
-    max_offset: int
-    records: bytes | memoryview
-    reason: str
 
 
 class BrokerClient:
@@ -172,26 +149,19 @@ class BrokerClient:
     ) -> Future[PullResult]:
         """PULL_MESSAGE by tags or by SQL92; with `suspend_ms` the broker holds it that long until something comes. An
         offset above 0 is committed with it."""
-        flags = PullFlag.SUBSCRIPTION
-        flags |= PullFlag.SUSPEND if suspend_ms else PullFlag(0)
-        flags |= PullFlag.COMMIT_OFFSET if commit_offset > 0 else PullFlag(0)
-        header = PullMessageRequestHeader(
-            consumerGroup=group,
-            topic=queue.topic,
-            queueId=queue.queue_id,
-            queueOffset=queue_offset,
-            maxMsgNums=max_count,
-            sysFlag=int(flags),
-            commitOffset=commit_offset,
-            suspendTimeoutMillis=suspend_ms,
-            subVersion=0,
-            subscription=tags if sql is None else sql,
-            expressionType="TAG" if sql is None else "SQL92",
-            maxMsgBytes=max_bytes,
-            bname=queue.broker_name,
+        header = pull_header(
+            queue,
+            queue_offset,
+            group=group,
+            max_count=max_count,
+            max_bytes=max_bytes,
+            tags=tags,
+            sql=sql,
+            suspend_ms=suspend_ms,
+            commit_offset=commit_offset,
         )
         future = self.submit(RequestCode.PULL_MESSAGE, header, timeout_ms=PULL_TIMEOUT_MS + suspend_ms)
-        return then(future, _pull_result)
+        return then(future, pull_result)
 
     def pull(
         self,
@@ -345,21 +315,3 @@ def _committed(response: Response) -> int | None:
 
 def _has_failed(future: Future[Capabilities]) -> bool:
     return future.done() and future.exception() is not None
-
-
-_PULL_STATUS = {int(status.value): status for status in PullStatus}
-
-
-def _pull_result(response: Response) -> PullResult:
-    status = _PULL_STATUS.get(response.code)
-    if status is None:
-        raise from_response(response.code, response.remark)
-    header = response.header(PullMessageResponseHeader)
-    return PullResult(
-        status,
-        header.nextBeginOffset,
-        header.minOffset,
-        header.maxOffset,
-        memoryview(response.body),
-        response.remark or "",
-    )

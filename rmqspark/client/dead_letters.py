@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqspark.client.admin_topics import masters, queue_bounds
 from rmqspark.client.broker_admin import BrokerAdmin
-from rmqspark.client.broker_client import NO_GROUP, PullStatus
+from rmqspark.client.broker_client import NO_GROUP
+from rmqspark.client.pull_request import PullStatus
 from rmqspark.client.received import received
 from rmqspark.errors import GroupNotFound, InvalidArgument, TopicNotFound
 from rmqspark.model import ReceivedMessage

@@ -5,19 +5,21 @@ from __future__ import annotations
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqspark.client.broker_client import NO_GROUP, SUSPEND_MS, PullStatus
+from rmqspark.client.broker_client import NO_GROUP, SUSPEND_MS
 from rmqspark.client.cursor import CHUNK_BYTES, Ask, Fetched
 from rmqspark.client.futures import after, at_hand, then
+from rmqspark.client.pull_request import PullStatus
 from rmqspark.errors import OffsetMoved, RmqError
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from rmqspark.client.broker_client import BrokerClient, PullResult
+    from rmqspark.client.broker_client import BrokerClient
     from rmqspark.client.bulk import BulkChunk
     from rmqspark.client.capabilities import Capabilities
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.client.cursor import Cursor
+    from rmqspark.client.pull_request import PullResult
     from rmqspark.message_queue import MessageQueue
 
 CHUNK_MESSAGES = 16_384

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from concurrent.futures import Future
 
-    from rmqspark.client.broker_client import PullResult
     from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.pull_request import PullResult
 
 
 @dataclass(frozen=True, slots=True)

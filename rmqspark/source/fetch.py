@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqspark.client.broker_client import BrokerClient, PullResult, PullStatus
 from rmqspark.client.futures import then
 from rmqspark.client.patience import patiently
+from rmqspark.client.pull_request import PullResult, PullStatus
 from rmqspark.errors import OffsetMoved
 from rmqspark.protocol.filters import TagFilter
 from rmqspark.protocol.records.record_batch import RecordBatch
@@ -28,6 +28,7 @@ from rmqspark.source.tags import matching
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+    from rmqspark.client.broker_client import BrokerClient
     from rmqspark.client.bulk import BulkChunk
     from rmqspark.client.capabilities import Capabilities
     from rmqspark.client.cluster_client import ClusterClient

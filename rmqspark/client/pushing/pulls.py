@@ -10,7 +10,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
 
-from rmqspark.client.broker_client import SUSPEND_MS, PullResult, PullStatus
+from rmqspark.client.broker_client import SUSPEND_MS
+from rmqspark.client.pull_request import PullResult, PullStatus
 from rmqspark.client.pushing.listening import as_sent
 from rmqspark.client.received import received_all
 from rmqspark.errors import OffsetMoved, RmqError, ServerFault

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqspark import AdminClient, Message, Producer, PullConsumer
-from rmqspark.client.broker_client import PullStatus
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.group_resets import ResetTarget
+from rmqspark.client.pull_request import PullStatus
 from rmqspark.errors import GroupNotFound, InvalidArgument, TopicNotFound
 from rmqspark.options import Moment
 

@@ -1,0 +1,85 @@
+"""PULL_MESSAGE: what it asks, and what comes back."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
+
+from rmqspark.protocol.codes import ResponseCode
+from rmqspark.protocol.faults import from_response
+from rmqspark.protocol.headers.consume import PullFlag, PullMessageRequestHeader, PullMessageResponseHeader
+
+if TYPE_CHECKING:
+    from rmqspark.message_queue import MessageQueue
+    from rmqspark.remoting.response import Response
+
+
+class PullStatus(Enum):
+    """What a pull came back with (RocketMQ's PullStatus)."""
+
+    FOUND = ResponseCode.SUCCESS
+    NO_NEW = ResponseCode.PULL_NOT_FOUND
+    NO_MATCHED = ResponseCode.PULL_RETRY_IMMEDIATELY
+    OFFSET_MOVED = ResponseCode.PULL_OFFSET_MOVED
+
+
+class PullResult(NamedTuple):
+    """`records` lie back to back; `reason` is the broker's word for the status, e.g. OFFSET_TOO_SMALL."""
+
+    status: PullStatus
+    next_offset: int
+    min_offset: int
+    max_offset: int
+    records: bytes | memoryview
+    reason: str
+
+
+def pull_header(
+    queue: MessageQueue,
+    queue_offset: int,
+    *,
+    group: str,
+    max_count: int,
+    max_bytes: int | None,
+    tags: str,
+    sql: str | None,
+    suspend_ms: int,
+    commit_offset: int,
+) -> PullMessageRequestHeader:
+    """Of messages by tags, or by SQL92 where that is given; see `BrokerClient.submit_pull`."""
+    flags = PullFlag.SUBSCRIPTION
+    flags |= PullFlag.SUSPEND if suspend_ms else PullFlag(0)
+    flags |= PullFlag.COMMIT_OFFSET if commit_offset > 0 else PullFlag(0)
+    return PullMessageRequestHeader(
+        consumerGroup=group,
+        topic=queue.topic,
+        queueId=queue.queue_id,
+        queueOffset=queue_offset,
+        maxMsgNums=max_count,
+        sysFlag=int(flags),
+        commitOffset=commit_offset,
+        suspendTimeoutMillis=suspend_ms,
+        subVersion=0,
+        subscription=tags if sql is None else sql,
+        expressionType="TAG" if sql is None else "SQL92",
+        maxMsgBytes=max_bytes,
+        bname=queue.broker_name,
+    )
+
+
+_STATUS = {int(status.value): status for status in PullStatus}
+
+
+def pull_result(response: Response) -> PullResult:
+    status = _STATUS.get(response.code)
+    if status is None:
+        raise from_response(response.code, response.remark)
+    header = response.header(PullMessageResponseHeader)
+    return PullResult(
+        status,
+        header.nextBeginOffset,
+        header.minOffset,
+        header.maxOffset,
+        memoryview(response.body),
+        response.remark or "",
+    )
