@@ -159,10 +159,11 @@ class Index:
         with suppress(OSError):  # the next append or flush meets the same error, and reports it
             self.drain()
         wanted, limit = key_hash(topic, key), min(max_count, MAX_FOUND)
-        found: dict[int, None] = {}
+        found: list[int] = []
         for file in reversed(self._files):
             if file.may_hold(begin_ms, end_ms) and file.header.begin_physical_offset < below:
-                found |= dict.fromkeys(file.find(wanted, begin_ms, end_ms, limit - len(found), below))
+                found += file.find(wanted, begin_ms, end_ms, limit - len(found), below)
+                below = min([below, *found])  # keys of one record may lie in two files
             if file.header.begin_timestamp_ms < begin_ms or len(found) >= limit:
                 break
         return sorted(found)
