@@ -1,7 +1,8 @@
 """A slave takes over its master's users and their rights, as it does topics and offsets (`table_sync.py`).
 
 RocketMQ's slaves do not: there whoever changes users changes them on each broker (its tools do so, and may here). Asked
-is only over TLS, or on this machine, and taken is only what the master has proven to be its own.
+is only over TLS, of a master whose certificate was verified, or on this machine: who sits in between could pass on what
+both prove, and have the answer. Taken is only what the master has proven to be its own.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     Ask = Callable[[RequestCode, msgspec.Struct], Awaitable[Response]]
 
 _TLS_HINT: Final = "Set tls_enable, and a certificate on the master; or make users on both by hand."
+_VERIFY_HINT: Final = "Leave tls_client_auth_server on; or make users on both by hand."
 
 
 class AccountSync:
@@ -41,8 +43,7 @@ class AccountSync:
     async def take(self, ask: Ask, master: str) -> None:
         """All of them once, where they differ. Raises NoPermission where none may be asked for or taken, and what
         `ask` does."""
-        if self._access.tls is None and not is_loopback(parse_address(master)[0]):
-            raise NoPermission("Users do not follow from the master: their passwords take TLS.", hint=_TLS_HINT)
+        self._check_way(master)
         credentials = self._access.credentials
         assert credentials is not None  # where users are on, servers sign
         secret, mine = credentials.secret_key, self._new_nonce(NONCE_BYTES)
@@ -53,3 +54,15 @@ class AccountSync:
         if not exchange.is_master(from_hex(answer.header(AccountsResponseHeader).proof), secret, body):
             raise NoPermission("What answers as the master does not prove that it is: its users are not taken.")
         await self._accounts.follow(AccountTable.decode(body))
+
+    def _check_way(self, master: str) -> None:
+        tls = self._access.tls
+        if is_loopback(parse_address(master)[0]):
+            return
+        if tls is None:
+            raise NoPermission("Users do not follow from the master: their passwords take TLS.", hint=_TLS_HINT)
+        if not tls.auth_server:
+            raise NoPermission(
+                "Users do not follow from the master: its certificate is not verified, and anybody may answer.",
+                hint=_VERIFY_HINT,
+            )

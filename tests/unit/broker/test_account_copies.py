@@ -87,11 +87,15 @@ def test_over_tls_or_on_one_machine_all_is_copied(address: str, tls: Tls | None)
     assert mine.user("mine") is None
 
 
-def test_a_slave_does_not_ask_over_a_plain_connection() -> None:
-    """It says what it takes, and its users stay."""
-    mine, master = accounts(SUPER), Master(accounts(SUPER, ANN), "10.0.0.5", encrypted=False)
-    with pytest.raises(NoPermission, match="tls_enable"):
-        copy(mine, master)
+@pytest.mark.parametrize(
+    ("tls", "setting"), [(None, "tls_enable"), (Tls("ca.pem", auth_server=False), "tls_client_auth_server")]
+)
+def test_a_slave_does_not_ask_where_others_may_answer(tls: Tls | None, setting: str) -> None:
+    """Over a plain connection, or with whoever shows some certificate: who sits in between could pass on what both
+    prove, and have the passwords. It says what it takes, and its users stay."""
+    mine, master = accounts(SUPER), Master(accounts(SUPER, ANN), "10.0.0.5", encrypted=tls is not None)
+    with pytest.raises(NoPermission, match=setting):
+        copy(mine, master, tls=tls)
     assert master.asked == 0
     assert list(mine.users()) == [SUPER]
 
