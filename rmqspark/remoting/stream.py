@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from rmqspark.remoting.address import no_host_name, parse_address
 from rmqspark.remoting.tls.contexts import certified_host, client_context
@@ -26,6 +26,9 @@ _ENDED: Final = "it hung up"
 
 class Stream:
     """One connection; one task reads and one writes. Methods that wait raise OSError where it breaks."""
+
+    last_words_s: ClassVar = 10.0
+    """How long `close` waits for the other side to take what is unsent."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -113,11 +116,14 @@ class Stream:
         self._writer.transport.set_write_buffer_limits(most_bytes)
 
     def close(self) -> None:
-        """Sends what is queued, and ends."""
+        """Sends what is queued, and ends; what the other side has not taken in time is let go."""
         if self._session is not None:
             with suppress(ssl.SSLError, ConnectionError):
                 self._put(self._session.farewell())
-        self._writer.close()
+        transport = self._writer.transport
+        if transport.get_write_buffer_size():
+            asyncio.get_running_loop().call_later(self.last_words_s, transport.abort)
+        transport.close()
 
 
 async def open_stream(address: str, tls: Tls | None, *, timeout_s: float, limit: int) -> Stream:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import struct
 from contextlib import asynccontextmanager
@@ -102,6 +103,35 @@ def test_a_connection_that_is_reset_is_an_error_and_no_bug(authority: Authority,
             client.close()
 
     run(loop, talk())
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("way", ["plain", "tls"])
+def test_who_takes_nothing_does_not_keep_what_is_closed(
+    authority: Authority, loop: Any, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is unsent is let go after a while, and the socket with it: nobody counts it any more."""
+    monkeypatch.setattr(Stream, "last_words_s", 0.05)
+
+    async def talk() -> None:
+        tls = ServerTls(serving(authority)) if way == "tls" else None
+        async with pair(tls, Tls(authority.path) if way == "tls" else None) as (_, server):
+            fd = server._writer.get_extra_info("socket").fileno()
+            there = os.fstat(fd).st_ino
+            server.write(bytes(16 << 20))
+            server.close()
+            async with asyncio.timeout(PATIENCE_S):
+                while is_open(fd, there):  # noqa: ASYNC110 - nobody tells of it
+                    await asyncio.sleep(0.01)
+
+    run(loop, talk())
+
+
+def is_open(fd: int, inode: int) -> bool:
+    try:
+        return os.fstat(fd).st_ino == inode
+    except OSError:
+        return False
 
 
 async def write_on(stream: Stream) -> None:
