@@ -11,7 +11,7 @@ from rmqspark.replication.registered import RegisteredSlaves
 from rmqspark.testing.scripted_peer import ScriptedPeer, answer, expect, wait_for
 
 ASKED = expect(RequestCode.GET_BROKER_CLUSTER_INFO)
-SLAVES = {0: "127.0.0.1:1", 1: "127.0.0.1:2", 2: "127.0.0.1:3", 3: "10.0.0.1:4"}
+SLAVES = {0: "127.0.0.1:1", 1: "127.0.0.1:2", 2: "127.0.0.1:3", 3: "10.0.0.1:4", 4: "no address"}
 KNOWN = ClusterInfo({"broker-a": BrokerData("c", "broker-a", SLAVES)}, {"c": ["broker-a"]}).encode()
 
 
