@@ -101,7 +101,8 @@ def _shard(record: dict[str, Any]) -> str | None:
     properties = record.get("properties")
     stored = properties.get(Property.SHARDING_KEY) if isinstance(properties, dict) else None
     given = record.get("shardingKey")
-    return stored if given is None or given == "" else str(given)
+    shard = stored if given is None or given == "" else given
+    return None if shard is None else str(shard)
 
 
 def _number(record: dict[str, Any], name: str, place: str) -> int | None:
@@ -111,10 +112,10 @@ def _number(record: dict[str, Any], name: str, place: str) -> int | None:
         return None
     if isinstance(value, datetime):
         return round(value.timestamp() * 1_000)
-    try:
-        return int(value)
-    except (TypeError, ValueError, OverflowError):  # the last of infinity, which JSON's 1e999 is
-        raise DecodeError(f"{place}: {name} {value!r} is no whole number.") from None
+    with suppress(TypeError, ValueError, OverflowError):  # the last of infinity, which JSON's 1e999 is
+        if (number := int(value)) == value or not isinstance(value, float):
+            return number
+    raise DecodeError(f"{place}: {name} {value!r} is no whole number.")
 
 
 def lines(stream: IO[bytes]) -> Iterator[bytes]:

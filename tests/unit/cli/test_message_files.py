@@ -84,6 +84,7 @@ def test_a_file_that_was_not_finished_is_not_there(tmp_path: Path) -> None:
         ("t.jsonl", b"[1]", "line 1 is not a JSON object"),
         ("t.jsonl", b'{"topic":"t","body":"x","queueId":"many"}', "row 1: queueId 'many' is no whole number"),
         ("t.jsonl", b'{"topic":"t","body":"x","queueId":1e999}', "row 1: queueId inf is no whole number"),
+        ("t.jsonl", b'{"topic":"t","body":"x","flag":1.5}', "row 1: flag 1.5 is no whole number"),
         ("t.jsonl", b'{"topic":"t","bodyBase64":"!!"}', "row 1: bodyBase64 '!!' is not Base64"),
         ("t.jsonl", b'{"topic":"t","bodyBase64":5}', "row 1: bodyBase64 5 is not Base64"),
         ("t.jsonl", b'{"topic":"t","body":"\\ud800"}', "row 1: The body is not valid Unicode.*bodyBase64"),
@@ -133,6 +134,14 @@ def test_rows_that_are_bodies(tmp_path: Path) -> None:
     (recorded,) = read_file(tmp_path / "t.csv", "t")
     assert json.loads(recorded.message.body) == {"flag": "yes", "queueId": "none"}
     assert recorded == Recorded(recorded.message, None, None, None)
+
+
+@pytest.mark.parametrize("named", ['"shardingKey":7', '"properties":{"__SHARDINGKEY":7}', '"shardingKey":"7"'])
+def test_a_sharding_key_that_is_a_number(named: str, tmp_path: Path) -> None:
+    """Is its digits, wherever it stands, as of any property; a whole number may be written as 7.0."""
+    (tmp_path / "t.jsonl").write_text(f'{{"body":"x","flag":7.0,{named}}}')
+    (recorded,) = read_file(tmp_path / "t.jsonl", "t")
+    assert (recorded.shard, recorded.message.flag) == ("7", 7)
 
 
 def test_a_table_that_excel_wrote(tmp_path: Path) -> None:
