@@ -183,6 +183,21 @@ async def test_garbage_ends_the_connection_and_nothing_else(authority: Authority
             await assert_copied(original, copy)
 
 
+@on_loop
+async def test_a_stranger_does_not_fill_the_log() -> None:
+    """Whatever it says, the log hears of it once, and each time is counted."""
+    admission = Admission(one_anywhere, check=CHECK)
+    with capture_logs() as logs:
+        async with serving(filled(2), WHOLE, admission) as master:
+            for count in range(1, 4):
+                _, writer = await asyncio.open_connection("127.0.0.1", master.port)
+                writer.write(GARBAGE[4])
+                await until(lambda: admission.refused[PROTOCOL] == count)  # noqa: B023
+                writer.close()
+    (told,) = [entry["reason"] for entry in logs if entry["log_level"] == "warning"]
+    assert "UTF-8" in told
+
+
 @pytest.mark.parametrize(
     ("answers", "reason"),
     [
