@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rmqspark.cli.formats import READ_COLUMNS, SOURCE_ONLY
-from rmqspark.cli.message_files import Recorded, read_file, writing
+from rmqspark.cli.message_files import Recorded, read_file
+from rmqspark.cli.message_writers import writing
 from rmqspark.cli.topic_files import at_pace
 from rmqspark.client.in_time_order import in_time_order
 from rmqspark.client.spans import Span
@@ -217,7 +218,7 @@ def test_a_csv_field_may_be_as_long_as_a_body(tmp_path: Path) -> None:
 def test_a_file_there_is_no_room_for(suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The disk's own words under the file's own name, whatever the writer makes of it, and nothing left behind."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    monkeypatch.setattr("rmqspark.cli.message_files._ROWS", 1)
+    monkeypatch.setattr("rmqspark.cli.message_writers._ROWS", 1)
     messages = [received(random.Random(1).randbytes(1 << 20))] * 3
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 18, before[1]))  # beyond it a write says EFBIG, as it may ENOSPC
     try:
