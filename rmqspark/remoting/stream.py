@@ -129,17 +129,24 @@ class Stream:
 async def open_stream(address: str, tls: Tls | None, *, timeout_s: float, limit: int) -> Stream:
     """Connects to a server, with TLS where it is given; `limit` is what is read ahead. Raises OSError, or Unreachable
     for what can be no host, and for TLS that does not come about."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await _opened(address, tls, limit)
+    except TimeoutError as error:
+        raise TimeoutError(str(error) or f"{address} does not answer in time") from error
+
+
+async def _opened(address: str, tls: Tls | None, limit: int) -> Stream:
     host, port = parse_address(address)
-    async with asyncio.timeout(timeout_s):
-        try:
-            session = None
-            if tls is not None:
-                session = TlsSession(client_context(tls), server_side=False, host=certified_host(host))
-            stream = Stream(*await asyncio.open_connection(host, port, limit=limit))
-        except (ValueError, TypeError) as error:  # asyncio and TLS look at the host's name before they ask for it
-            raise no_host_name(host, address) from error
-        if session is not None and tls is not None:
-            await _secured(stream, session, address, tls.names)
+    try:
+        session = None
+        if tls is not None:
+            session = TlsSession(client_context(tls), server_side=False, host=certified_host(host))
+        stream = Stream(*await asyncio.open_connection(host, port, limit=limit))
+    except (ValueError, TypeError) as error:  # asyncio and TLS look at the host's name before they ask for it
+        raise no_host_name(host, address) from error
+    if session is not None and tls is not None:
+        await _secured(stream, session, address, tls.names)
     return stream
 
 

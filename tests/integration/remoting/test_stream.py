@@ -163,3 +163,16 @@ def test_errors_name_what_is_wrong(authority: Authority, stranger: Authority) ->
             await open_stream("nowhere", None, timeout_s=PATIENCE_S, limit=1 << 16)
 
     asyncio.run(talk())
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_server_that_never_shakes_hands_is_named(authority: Authority, loop: Any) -> None:
+    """It listens, and says nothing."""
+
+    async def talk() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            address = "127.0.0.1:{}".format(server.getsockname()[1])
+            with pytest.raises(TimeoutError, match=f"{address} does not answer in time"):
+                await open_stream(address, Tls(authority.path), timeout_s=0.1, limit=1 << 16)
+
+    run(loop, talk())
