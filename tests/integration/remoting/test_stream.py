@@ -171,7 +171,7 @@ def test_a_server_that_never_shakes_hands_is_named(authority: Authority, loop: A
 
     async def talk() -> None:
         with socket.create_server(("127.0.0.1", 0)) as server:
-            address = "127.0.0.1:{}".format(server.getsockname()[1])
+            address = f"127.0.0.1:{server.getsockname()[1]}"
             with pytest.raises(TimeoutError, match=f"{address} does not answer in time"):
                 await open_stream(address, Tls(authority.path), timeout_s=0.1, limit=1 << 16)
 

@@ -65,7 +65,7 @@ class Master:
 async def a_master() -> AsyncIterator[Master]:
     master = Master()
     async with await asyncio.start_server(master.serve, "127.0.0.1", 0) as server:
-        master.address = "127.0.0.1:{}".format(server.sockets[0].getsockname()[1])
+        master.address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
         yield master
 
 

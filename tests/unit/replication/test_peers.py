@@ -330,9 +330,9 @@ async def test_a_slave_that_speaks_tls_to_a_master_without_is_told_of_in_these_w
     """Also where the master would ask who it is: that it does not say that is not what is wrong."""
     admission = Admission(one_anywhere, check=CHECK)
     with capture_logs() as logs:
-        async with serving(filled(), QUICK, admission) as master:
-            async with following(StoreBench(), master.port, way=coming_as(SERVERS, tls=Tls(authority.path))):
-                await until(lambda: admission.refused[NO_TLS] > 0)
+        way = coming_as(SERVERS, tls=Tls(authority.path))
+        async with serving(filled(), QUICK, admission) as master, following(StoreBench(), master.port, way=way):
+            await until(lambda: admission.refused[NO_TLS] > 0)
     (told,) = [entry["reason"] for entry in logs if entry["event"] == "refused to send the log"]
     assert "speaks TLS, and there is none here" in told
 
