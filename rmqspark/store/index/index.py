@@ -230,13 +230,13 @@ class Index:
         for name in self._disk.listdir(self._directory):
             if _NAME.fullmatch(name):
                 file = IndexFile(self._disk.open(f"{self._directory}/{name}"), self._layout)
+                self._files.append(file)
                 if file.is_oversized:
                     raise StoreError(
                         f"{file.path} is longer than this store is configured for ({self._layout.file_bytes} bytes).",
                         hint="Set max_hash_slot_num and max_index_num to what the store was made with, "
                         f"or delete {self._directory}/: it is made anew from the log.",
                     )
-                self._files.append(file)
         self._disk.sync_directory(self._directory)  # of the log's files the same: `SegmentLog.sync_names`
 
     def _is_as_closed(self, log_end_offset: int) -> bool:
