@@ -7,6 +7,7 @@ both prove, and have the answer. Taken is only what the master has proven to be 
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 from rmqspark.broker.account_copies import Exchange, from_hex
@@ -39,6 +40,7 @@ class AccountSync:
         self._accounts = accounts
         self._access = access
         self._new_nonce = new_nonce
+        self._taken: tuple[bytes, int] = b"", -1  # digest of the last copy, and the revision here that came of it
 
     async def take(self, ask: Ask, master: str) -> None:
         """All of them once, where they differ. Raises NoPermission where none may be asked for or taken, and what
@@ -53,7 +55,14 @@ class AccountSync:
         body = bytes(answer.body)
         if not exchange.is_master(from_hex(answer.header(AccountsResponseHeader).proof), secret, body):
             raise NoPermission("What answers as the master does not prove that it is: its users are not taken.")
-        await self._accounts.follow(AccountTable.decode(body))
+        await self._follow(body)
+
+    async def _follow(self, body: bytes) -> None:
+        """Unless it is what was taken last, and nobody has changed that here: to look through many users takes long."""
+        digest = sha256(body).digest()
+        if self._taken != (digest, self._accounts.revision):
+            await self._accounts.follow(AccountTable.decode(body))
+            self._taken = digest, self._accounts.revision
 
     def _check_way(self, master: str) -> None:
         tls = self._access.tls

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rmqspark.auth.accounts import Accounts
+from rmqspark.auth.forms import acl_of
 from rmqspark.auth.users import User, UserType
 from rmqspark.broker.account_sync import AccountSync
 from rmqspark.broker.handlers.account_copies import AccountCopyHandlers
@@ -85,6 +86,40 @@ def test_over_tls_or_on_one_machine_all_is_copied(address: str, tls: Tls | None)
     assert mine.table() == theirs.table()
     assert Accounts(files).table() == theirs.table()
     assert mine.user("mine") is None
+
+
+class Watched(Accounts):
+    """Notes how often a copy was looked through."""
+
+    follows = 0
+
+    async def follow(self, table: AccountTable) -> None:
+        self.follows += 1
+        await super().follow(table)
+
+
+def test_a_copy_that_is_there_already_costs_little() -> None:
+    """It is made and looked through once; a change on either side has that done anew, and the master's counts."""
+    mine, theirs = Watched(MemoryFileSystem()), accounts(SUPER)
+    master, sync = Master(theirs, "127.0.0.1", encrypted=False), AccountSync(mine, Access(SERVERS), TOKEN)
+
+    async def talk() -> None:
+        for _ in range(3):
+            await sync.take(master.ask, NEAR)
+        assert mine.follows == 1
+        assert theirs.copy() is theirs.copy()
+        await theirs.create_user(UserInfo("ann's secret", username="ann"))
+        await sync.take(master.ask, NEAR)
+        assert mine.user("ann") == ANN
+        await mine.delete_user("ann", by_super=True)
+        await sync.take(master.ask, NEAR)
+        assert mine.user("ann") == ANN
+        await theirs.put_acl("User:ann", acl_of(RIGHTS))
+        await sync.take(master.ask, NEAR)
+        assert mine.acl("ann") == theirs.acl("ann")
+        assert mine.follows == 4
+
+    asyncio.run(talk())
 
 
 @pytest.mark.parametrize(
