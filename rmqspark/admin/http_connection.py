@@ -68,6 +68,11 @@ class HttpConnection(H11Protocol):
     def on_response_complete(self) -> None:
         super().on_response_complete()
         self._look()
+        self._see_off()
+
+    def timeout_keep_alive_handler(self) -> None:
+        super().timeout_keep_alive_handler()
+        self._see_off()
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -76,6 +81,7 @@ class HttpConnection(H11Protocol):
     def resume_writing(self) -> None:
         super().resume_writing()
         self._stop(self._unread)
+        self._see_off()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop(self._too_late)
@@ -103,6 +109,11 @@ class HttpConnection(H11Protocol):
         self._phase = phase
         if phase is not Phase.NOTHING:
             self._too_late = self.loop.call_later(self.allowed_s[phase], self.transport.abort)
+
+    def _see_off(self) -> None:
+        """A connection that is closed has its place until its client has taken what is left, however little."""
+        if self.transport.is_closing():
+            self._expect_taking()
 
     def _expect_taking(self) -> None:
         self._stop(self._unread)

@@ -44,6 +44,9 @@ class Accounts:
         self._users: dict[str, User] = {}
         self._acls: dict[str, Acl] = {}
         self._changing = asyncio.Lock()
+        self.revision = 0
+        """How often anything has changed."""
+        self._copy: tuple[int, bytes] = -1, b""  # at which revision, what `copy` gives
         self._users_file = None if files is None else JsonTable(files, _path(directory, "users.json"))
         self._acls_file = None if files is None else JsonTable(files, _path(directory, "acls.json"))
         if self._users_file is not None:
@@ -85,6 +88,7 @@ class Accounts:
             known = self._users.setdefault(user.username, user)
             if known != user:
                 log.warning("a user of the settings is there already, and stays as it is", user=user.username)
+        self.revision += 1
         if self._users_file is not None and len(self._users) > before:
             self._users_file.save(_text(_user_table(self._users)))
 
@@ -146,16 +150,24 @@ class Accounts:
     async def _put_users(self, users: dict[str, User]) -> None:
         await _write(self._users_file, _user_table(users))
         self._users = users
+        self.revision += 1
 
     async def _put_acls(self, acls: dict[str, Acl]) -> None:
         await _write(self._acls_file, _acl_table(acls))
         self._acls = acls
+        self.revision += 1
 
     # --- copies ------------------------------------------------------------------------------------------------------
 
     def table(self) -> AccountTable:
         """All there is, with the passwords: for a slave's copy."""
         return AccountTable(_user_table(self._users).users, _acl_table(self._acls).acls)
+
+    def copy(self) -> bytes:
+        """The same as it goes to slaves, each of which asks again and again: made once for each change."""
+        if self._copy[0] != self.revision:
+            self._copy = self.revision, self.table().encode(standard=True)
+        return self._copy[1]
 
     async def follow(self, table: AccountTable) -> None:
         """Is a copy of these from now on. Raises NoPermission or InvalidArgument for what users and rights cannot be:

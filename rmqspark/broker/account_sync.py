@@ -1,11 +1,13 @@
 """A slave takes over its master's users and their rights, as it does topics and offsets (`table_sync.py`).
 
 RocketMQ's slaves do not: there whoever changes users changes them on each broker (its tools do so, and may here). Asked
-is only over TLS, or on this machine, and taken is only what the master has proven to be its own.
+is only over TLS, of a master whose certificate was verified, or on this machine: who sits in between could pass on what
+both prove, and have the answer. Taken is only what the master has proven to be its own.
 """
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 from rmqspark.broker.account_copies import Exchange, from_hex
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     Ask = Callable[[RequestCode, msgspec.Struct], Awaitable[Response]]
 
 _TLS_HINT: Final = "Set tls_enable, and a certificate on the master; or make users on both by hand."
+_VERIFY_HINT: Final = "Leave tls_client_auth_server on; or make users on both by hand."
 
 
 class AccountSync:
@@ -37,12 +40,12 @@ class AccountSync:
         self._accounts = accounts
         self._access = access
         self._new_nonce = new_nonce
+        self._taken: tuple[bytes, int] = b"", -1  # digest of the last copy, and the revision here that came of it
 
     async def take(self, ask: Ask, master: str) -> None:
         """All of them once, where they differ. Raises NoPermission where none may be asked for or taken, and what
         `ask` does."""
-        if self._access.tls is None and not is_loopback(parse_address(master)[0]):
-            raise NoPermission("Users do not follow from the master: their passwords take TLS.", hint=_TLS_HINT)
+        self._check_way(master)
         credentials = self._access.credentials
         assert credentials is not None  # where users are on, servers sign
         secret, mine = credentials.secret_key, self._new_nonce(NONCE_BYTES)
@@ -52,4 +55,23 @@ class AccountSync:
         body = bytes(answer.body)
         if not exchange.is_master(from_hex(answer.header(AccountsResponseHeader).proof), secret, body):
             raise NoPermission("What answers as the master does not prove that it is: its users are not taken.")
-        await self._accounts.follow(AccountTable.decode(body))
+        await self._follow(body)
+
+    async def _follow(self, body: bytes) -> None:
+        """Unless it is what was taken last, and nobody has changed that here: to look through many users takes long."""
+        digest = sha256(body).digest()
+        if self._taken != (digest, self._accounts.revision):
+            await self._accounts.follow(AccountTable.decode(body))
+            self._taken = digest, self._accounts.revision
+
+    def _check_way(self, master: str) -> None:
+        tls = self._access.tls
+        if is_loopback(parse_address(master)[0]):
+            return
+        if tls is None:
+            raise NoPermission("Users do not follow from the master: their passwords take TLS.", hint=_TLS_HINT)
+        if not tls.auth_server:
+            raise NoPermission(
+                "Users do not follow from the master: its certificate is not verified, and anybody may answer.",
+                hint=_VERIFY_HINT,
+            )

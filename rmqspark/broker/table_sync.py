@@ -9,6 +9,7 @@ delivered to where this log has not come yet are not taken for delivered.
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -22,7 +23,7 @@ from rmqspark.remoting.connection import AsyncConnection
 from rmqspark.settings import parse_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     import msgspec
 
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from rmqspark.remoting.access import Access
     from rmqspark.remoting.response import Response
     from rmqspark.store.replica import ReplicaLog
+
+    Ask = Callable[..., Awaitable[Response]]
 
 _TIMEOUT_MS: Final = 5_000
 
@@ -63,41 +66,47 @@ class TableSync:
         self.master = ""
 
     async def run_round(self) -> None:
-        """All tables once."""
-        if not self.master:
+        """All tables once, of whoever is the master when it begins."""
+        master = self.master
+        if not master:
             return
         try:
-            await self._take_all()
+            ask = partial(_answer, await self._connected(master))
+            await self._take_all(ask)
         except RmqError as error:
             await self.close()
             if str(error) != self._trouble:
-                log.warning("the master's tables did not come, trying on", master=self.master, reason=str(error))
+                log.warning("the master's tables did not come, trying on", master=master, reason=str(error))
             self._trouble = str(error)
         else:
             self._trouble = ""
-            await self._take_accounts()
+            await self._take_accounts(ask, master)
 
-    async def _take_accounts(self) -> None:
+    async def _take_accounts(self, ask: Ask, master: str) -> None:
         """The rest goes on without them: a stock master has none to give, and passwords take TLS."""
         if self._accounts is None:
             return
         trouble = ""
         try:
-            await self._accounts.take(self._answer, self.master)
+            await self._accounts.take(ask, master)
         except RmqError as error:
             trouble = str(error)
         if trouble and trouble != self._users_trouble:
-            log.warning("users and rights do not follow from the master", master=self.master, reason=trouble)
+            log.warning("users and rights do not follow from the master", master=master, reason=trouble)
         self._users_trouble = trouble
 
     async def master_role(self) -> str:
-        """What the master's settings call it; "" while it does not say."""
+        """What the master's settings call it; "" while it does not say. May be asked while a round is under way."""
         if not self.master:
             return ""
         try:
-            settings = parse_file((await self._ask(RequestCode.GET_BROKER_CONFIG)).decode("utf-8", "replace"))
+            connection = await AsyncConnection.open(self.master, access=self._access)
+            try:
+                answer = await _answer(connection, RequestCode.GET_BROKER_CONFIG)
+            finally:
+                await connection.close()
+            settings = parse_file(bytes(answer.body).decode("utf-8", "replace"))
         except RmqError:
-            await self.close()
             return ""
         return str(settings.get("broker_role", ""))
 
@@ -107,26 +116,33 @@ class TableSync:
         if connection is not None and not connection.closed:
             await connection.close()
 
-    async def _take_all(self) -> None:
+    async def _connected(self, master: str) -> AsyncConnection:
+        connection = self._connection
+        if connection is None or connection.closed or connection.address != master:
+            await self.close()
+            connection = self._connection = await AsyncConnection.open(master, access=self._access)
+        return connection
+
+    async def _take_all(self, ask: Ask) -> None:
         tables, now_ms = self._tables, self._clock.now_ms()
-        topics = TopicConfigTable.decode(await self._ask(RequestCode.GET_ALL_TOPIC_CONFIG))
+        topics = TopicConfigTable.decode((await ask(RequestCode.GET_ALL_TOPIC_CONFIG)).body)
         tables.topics.follow(topics, now_ms)
-        offsets = ConsumerOffsetTable.decode(await self._ask(RequestCode.GET_ALL_CONSUMER_OFFSET))
+        offsets = ConsumerOffsetTable.decode((await ask(RequestCode.GET_ALL_CONSUMER_OFFSET)).body)
         tables.offsets.follow(offsets)
-        if text := await self._ask(RequestCode.GET_ALL_DELAY_OFFSET):
+        if text := (await ask(RequestCode.GET_ALL_DELAY_OFFSET)).body:
             delays = DelayOffsetTable.decode(text)
             if (delays.logOffset or 0) <= self._replica.end_offset:
                 tables.delays.follow(delays, now_ms)
-        groups = SubscriptionGroupTable.decode(await self._ask(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG))
+        groups = SubscriptionGroupTable.decode((await ask(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)).body)
         tables.groups.follow(groups, now_ms)
-        await self._take_identity()
+        await self._take_identity(ask)
 
-    async def _take_identity(self) -> None:
+    async def _take_identity(self, ask: Ask) -> None:
         """Who remembers offsets of the master finds the same store here. A stock master has no such identity."""
         if not self._is_copy():
             return
         with suppress(NotSupported):
-            master = CapabilitiesBody.decode(await self._ask(RequestCode.RMQ_CAPABILITIES))
+            master = CapabilitiesBody.decode((await ask(RequestCode.RMQ_CAPABILITIES)).body)
             if self._is_copy():
                 self._adopt(master)
 
@@ -136,12 +152,6 @@ class TableSync:
         except ValueError as error:
             raise BodyError(f"The master says of its store what cannot be: {error}.") from error
 
-    async def _ask(self, code: RequestCode) -> bytes:
-        return bytes((await self._answer(code)).body)
 
-    async def _answer(self, code: RequestCode, header: msgspec.Struct | None = None) -> Response:
-        connection = self._connection
-        if connection is None or connection.closed or connection.address != self.master:
-            await self.close()
-            connection = self._connection = await AsyncConnection.open(self.master, access=self._access)
-        return (await connection.call(code, header, timeout_ms=_TIMEOUT_MS)).raise_for_code()
+async def _answer(connection: AsyncConnection, code: RequestCode, header: msgspec.Struct | None = None) -> Response:
+    return (await connection.call(code, header, timeout_ms=_TIMEOUT_MS)).raise_for_code()

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rmqspark.cli.message_files import Recorded, read_file, writing
+from rmqspark.cli.message_files import Recorded, read_file
+from rmqspark.cli.message_writers import writing
 from rmqspark.cli.options import IgnoreUnknown, Json, Namesrv, Yes, confirm, said_path
 from rmqspark.cli.output import print_json
 from rmqspark.cli.progress import counting

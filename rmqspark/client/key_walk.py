@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqspark.client.broker_admin import BrokerAdmin
 from rmqspark.client.received import received_all
-from rmqspark.errors import BrokerNotRegistered, NotFound, NotSupported
+from rmqspark.errors import BrokerNotRegistered, DecodeError, NotFound, NotSupported
 from rmqspark.protocol.headers.consume import QueryMessageResponseHeader
 from rmqspark.protocol.records.message_id import parse_offset_msg_id
 
@@ -133,6 +133,8 @@ class _Walk:
         reached = response.header(QueryMessageResponseHeader).walkedToPhyOffset
         if reached is None:
             return self._by_time(told, lower)
+        if reached >= self._below:
+            raise DecodeError(f"{self._broker.broker.name} was asked for what lies below {self._below}, and is there.")
         self._below = reached
         return lower if reached >= 0 else None
 

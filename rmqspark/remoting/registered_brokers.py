@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 MASTER_ID: Final = 0
 _CONNECT_TIMEOUT_MS: Final = 2_000
 _ANSWER_TIMEOUT_MS: Final = 3_000
+LONGEST_MS: Final = _CONNECT_TIMEOUT_MS + _ANSWER_TIMEOUT_MS
+"""Until it is known that a name server is away."""
 
 log = structlog.get_logger("rmqspark.remoting")
 

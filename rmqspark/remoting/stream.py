@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from rmqspark.remoting.address import no_host_name, parse_address
 from rmqspark.remoting.tls.contexts import certified_host, client_context
@@ -26,6 +26,9 @@ _ENDED: Final = "it hung up"
 
 class Stream:
     """One connection; one task reads and one writes. Methods that wait raise OSError where it breaks."""
+
+    last_words_s: ClassVar = 10.0
+    """How long `close` waits for the other side to take what is unsent."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -113,27 +116,37 @@ class Stream:
         self._writer.transport.set_write_buffer_limits(most_bytes)
 
     def close(self) -> None:
-        """Sends what is queued, and ends."""
+        """Sends what is queued, and ends; what the other side has not taken in time is let go."""
         if self._session is not None:
             with suppress(ssl.SSLError, ConnectionError):
                 self._put(self._session.farewell())
-        self._writer.close()
+        transport = self._writer.transport
+        if transport.get_write_buffer_size():
+            asyncio.get_running_loop().call_later(self.last_words_s, transport.abort)
+        transport.close()
 
 
 async def open_stream(address: str, tls: Tls | None, *, timeout_s: float, limit: int) -> Stream:
     """Connects to a server, with TLS where it is given; `limit` is what is read ahead. Raises OSError, or Unreachable
     for what can be no host, and for TLS that does not come about."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await _opened(address, tls, limit)
+    except TimeoutError as error:
+        raise TimeoutError(str(error) or f"{address} does not answer in time") from error
+
+
+async def _opened(address: str, tls: Tls | None, limit: int) -> Stream:
     host, port = parse_address(address)
-    async with asyncio.timeout(timeout_s):
-        try:
-            session = None
-            if tls is not None:
-                session = TlsSession(client_context(tls), server_side=False, host=certified_host(host))
-            stream = Stream(*await asyncio.open_connection(host, port, limit=limit))
-        except (ValueError, TypeError) as error:  # asyncio and TLS look at the host's name before they ask for it
-            raise no_host_name(host, address) from error
-        if session is not None and tls is not None:
-            await _secured(stream, session, address, tls.names)
+    try:
+        session = None
+        if tls is not None:
+            session = TlsSession(client_context(tls), server_side=False, host=certified_host(host))
+        stream = Stream(*await asyncio.open_connection(host, port, limit=limit))
+    except (ValueError, TypeError) as error:  # asyncio and TLS look at the host's name before they ask for it
+        raise no_host_name(host, address) from error
+    if session is not None and tls is not None:
+        await _secured(stream, session, address, tls.names)
     return stream
 
 

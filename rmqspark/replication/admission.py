@@ -25,6 +25,7 @@ from rmqspark.replication.hello import (
     challenge,
 )
 from rmqspark.replication.proof import NONCE_BYTES, PROOF_BYTES
+from rmqspark.replication.stream import TLS_IS_OFF
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -60,7 +61,10 @@ class PeerCheck(NamedTuple):
     async def met(self, stream: Stream, address: str) -> SlaveProgress:
         """Whoever has proven it, and is known as long as that user has that password. Raises Refused, EOFError,
         FrameError."""
-        if await stream.peek() != GREETING[0] or await stream.read_exactly(len(GREETING)) != GREETING:
+        first = await stream.peek()
+        if first == TLS_HANDSHAKE:
+            raise Refused(NO_TLS, TLS_IS_OFF)
+        if first != GREETING[0] or await stream.read_exactly(len(GREETING)) != GREETING:
             raise Refused(
                 NO_PROOF, "It does not say who it is.", hint="RocketMQ's slaves cannot: ha_authentication_enabled."
             )

@@ -29,6 +29,7 @@ _HELLO: Final = Struct(
     "H"  # bytes of the access key behind it
 )
 _CHALLENGES: Final = b"\xffRMQHA\x00\x01"
+_MOST_NAME_BYTES: Final = 4096  # a user's has at most 1,024 characters
 _SLAVE, _MASTER = b"slave", b"master"
 HELLO_HEAD_BYTES: Final = _HELLO.size
 
@@ -60,8 +61,11 @@ class Hello(NamedTuple):
 
     @staticmethod
     def bytes_behind(head: bytes) -> int:
-        """How many come behind the first HELLO_HEAD_BYTES."""
+        """How many come behind the first HELLO_HEAD_BYTES. Raises FrameError for more than there are names for: nobody
+        has proven anything yet."""
         _, _, name_bytes, key_bytes = _HELLO.unpack(head)
+        if max(name_bytes, key_bytes) > _MOST_NAME_BYTES:
+            raise FrameError("It says who it is at great length.")
         return int(name_bytes) + int(key_bytes)
 
     @classmethod

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqspark.errors import FrameError
+from rmqspark.remoting.registered_brokers import LONGEST_MS
 from rmqspark.remoting.stream import Stream, open_stream
 from rmqspark.replication.hello import CHALLENGE, GREETING, Acquaintance, Hello, challenged_with
 from rmqspark.replication.proof import NONCE_BYTES, PROOF_BYTES
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     from rmqspark.remoting.access import Credentials, Tls
 
-_CONNECT_TIMEOUT_S: Final = 3.0
+_CONNECT_TIMEOUT_S: Final = 3.0 + LONGEST_MS / 1000  # a master asks its name servers before it shakes hands
 _READ_BYTES: Final = 1 << 20
 
 

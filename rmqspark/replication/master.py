@@ -130,7 +130,8 @@ class Master:
             if len(self._connections) > _MOST_CONNECTIONS:
                 raise Refused(STRANGER, f"{_MOST_CONNECTIONS} connections are open already.")
             return await self.admission.admit(stream, host, port)
-        except Refused as refusal:
+        except RmqError as error:
+            refusal = error if isinstance(error, Refused) else Refused(PROTOCOL, error.message, error.hint)
             self.admission.refuse(host, refusal)
             return None
 

@@ -23,6 +23,7 @@ TRANSFER_HEAD: Final = Struct(
     "i"  # how many they are
 )
 REPORT: Final = Struct(">q")  # physical offset
+TLS_IS_OFF: Final = "The slave speaks TLS, and there is none here (tls_server_cert_path, ha_tls_enable)."
 MOST_TRANSFER_BYTES: Final = (4 << 20) - TRANSFER_HEAD.size  # what RocketMQ's slave takes at a time
 
 
@@ -92,7 +93,7 @@ class ReportDecoder:
 
 def _no_report(offset: int) -> str:
     if offset >> 56 == TLS_HANDSHAKE:
-        return "The slave speaks TLS, and there is none here (tls_server_cert_path, ha_tls_enable)."
+        return TLS_IS_OFF
     if REPORT.pack(offset) == GREETING:
         return "The slave wants to say who it is, and nobody is asked for it here (ha_authentication_enabled)."
     return f"A slave reports {offset}."

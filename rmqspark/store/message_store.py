@@ -5,7 +5,7 @@ It belongs to one thread; only `FlushPlan.run` may be called from another. READM
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Final, Unpack
 
 from rmqspark.protocol.buffers.spans import as_bytes
@@ -80,16 +80,16 @@ class MessageStore:
         Raises StoreLocked if another process has it, StoreError if it cannot be used.
         """
         files = files.within(root)
-        with as_store_errors("opened", root, files):
+        with as_store_errors("opened", root, files), ExitStack() as given_back:  # after Ctrl-C in a recovery, too
             files.make_root()
             lock = files.lock("lock")
-            try:
-                lock.pwrite(b"lock", 0)
-                storeys = Storeys(config, files, clock, entropy, store_host)
-                return cls(root, config, lock, storeys, storeys.recover())
-            except BaseException:  # Ctrl-C in a long recovery too: the lock is not held on, and it rises
-                lock.close()
-                raise
+            given_back.callback(lock.close)
+            lock.pwrite(b"lock", 0)
+            storeys = Storeys(config, files, clock, entropy, store_host)
+            given_back.callback(storeys.close)
+            store = cls(root, config, lock, storeys, storeys.recover())
+            given_back.pop_all()
+        return store
 
     def close(self) -> None:
         """Makes everything durable and gives the files back. What cannot be made durable is recovered next time.

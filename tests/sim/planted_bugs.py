@@ -161,11 +161,11 @@ BUGS = (
     _bug("opaque used again", 7, (PendingCalls, "next_opaque", _every_other_opaque)),
     _bug(
         "rest of a frame left in the shared buffer",
-        32,
+        43,
         (FrameReceiver, "settle", _keep_rest_in_shared),
         (FrameReceiver, "writable", _write_behind_rest),
     ),
-    _bug("committed offsets compared as text", 7, (ConsumerOffsets, "commit", _commit_by_text)),
+    _bug("committed offsets compared as text", 11, (ConsumerOffsets, "commit", _commit_by_text)),
     _bug("committed offsets not written", 531, (ConsumerOffsets, "_store", _store_unnoticed)),
     _bug("sender does not wait for slaves", 7, (ReplicaWaiters, "when_confirmed", _confirmed_unseen)),
     _bug("slave confirms before it writes", 7, (_Session, "_take", _take_and_confirm)),

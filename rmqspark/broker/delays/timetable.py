@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _RECALLED = -1
+_UNTIDY = 1_000  # firsts that may be of seconds that are over
 
 
 class Due(NamedTuple):
@@ -79,7 +80,15 @@ class Timetable:
                 return Due(self._times[0], slot.queue_offsets[slot.done : slot.done + most])
             del self._slots[heapq.heappop(self._times)]
             self.size -= len(slot.overruled)
+            self._tidy()
         return None
+
+    def _tidy(self) -> None:
+        """Of seconds that are over nothing is kept, however long the first message waits that is left."""
+        if len(self._firsts) > 2 * len(self._slots) + _UNTIDY:
+            waiting = ((slot.first, due_ms) for due_ms, slot in self._slots.items())
+            self._firsts = [(first, due_ms) for first, due_ms in waiting if first is not None]
+            heapq.heapify(self._firsts)
 
     def done(self, due: Due) -> None:
         """These have been delivered, or never will be."""

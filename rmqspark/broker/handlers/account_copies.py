@@ -50,7 +50,7 @@ class AccountCopyHandlers:
         begun = self._begun.pop(request.connection, None)
         if begun is None or not begun.is_slave(from_hex(request.header.proof), secret):
             raise NoPermission(f"{_PURPOSE}, and this one has not proven that it is.")
-        body = self._accounts.table().encode(standard=True)
+        body = self._accounts.copy()
         return Reply(AccountsResponseHeader(proof=begun.master_proof(secret, body).hex()), body)
 
     def _secret(self, request: Request[Any]) -> str:

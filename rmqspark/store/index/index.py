@@ -159,10 +159,11 @@ class Index:
         with suppress(OSError):  # the next append or flush meets the same error, and reports it
             self.drain()
         wanted, limit = key_hash(topic, key), min(max_count, MAX_FOUND)
-        found: dict[int, None] = {}
+        found: list[int] = []
         for file in reversed(self._files):
             if file.may_hold(begin_ms, end_ms) and file.header.begin_physical_offset < below:
-                found |= dict.fromkeys(file.find(wanted, begin_ms, end_ms, limit - len(found), below))
+                found += file.find(wanted, begin_ms, end_ms, limit - len(found), below)
+                below = min([below, *found])  # keys of one record may lie in two files
             if file.header.begin_timestamp_ms < begin_ms or len(found) >= limit:
                 break
         return sorted(found)
@@ -229,13 +230,13 @@ class Index:
         for name in self._disk.listdir(self._directory):
             if _NAME.fullmatch(name):
                 file = IndexFile(self._disk.open(f"{self._directory}/{name}"), self._layout)
+                self._files.append(file)
                 if file.is_oversized:
                     raise StoreError(
                         f"{file.path} is longer than this store is configured for ({self._layout.file_bytes} bytes).",
                         hint="Set max_hash_slot_num and max_index_num to what the store was made with, "
                         f"or delete {self._directory}/: it is made anew from the log.",
                     )
-                self._files.append(file)
         self._disk.sync_directory(self._directory)  # of the log's files the same: `SegmentLog.sync_names`
 
     def _is_as_closed(self, log_end_offset: int) -> bool:

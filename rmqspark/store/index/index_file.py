@@ -186,8 +186,8 @@ class IndexFile:
 
     def find(self, key_hash: int, begin_ms: int, end_ms: int, limit: int, below: int) -> list[int]:
         """Physical offsets below that one, of records stored in [begin_ms, end_ms] under a key of this hash, the
-        newest first."""
-        found: list[int] = []
+        newest first, each once: two keys of a record may have one hash."""
+        found: dict[int, None] = {}
         entry = self._newest(key_hash % self._layout.slot_count)
         above = self.header.next_entry
         while 0 < entry < above and len(found) < limit:
@@ -196,9 +196,9 @@ class IndexFile:
             if stored_ms < begin_ms:
                 break
             if stored_hash == key_hash and stored_ms <= end_ms and physical_offset < below:
-                found.append(physical_offset)
+                found[physical_offset] = None
             entry, above = previous, entry  # a chain leads to older entries only; what does not is damage
-        return found
+        return list(found)
 
     def may_hold(self, begin_ms: int, end_ms: int) -> bool:
         """Whether its entries' times and [begin_ms, end_ms] have a moment in common."""

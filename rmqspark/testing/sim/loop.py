@@ -95,7 +95,6 @@ class SimLoop(asyncio.BaseEventLoop):
         self._timers_made = 0
         self.permutes = False
         self.slowest_work_s = 0.005
-        self.handles_run = 0
         self.trouble: list[str] = []
         """What went wrong that nobody caught."""
         self.set_task_factory(self._make_task)
@@ -123,7 +122,6 @@ class SimLoop(asyncio.BaseEventLoop):
         for _ in range(len(self._ready)):
             handle = self._ready.popleft()
             if not _is_void(handle):
-                self.handles_run += 1
                 handle._run()
 
     def _let_time_go_by(self) -> None:

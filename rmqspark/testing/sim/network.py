@@ -109,7 +109,11 @@ class SimNetwork:
         ours, theirs = self._pair((life.host, self._free_port(life.host)), (host, port), life, server.life)
         theirs.open_with(server.factory)
         protocol = ours.open_with(factory, now=True)
-        await asyncio.sleep(self.delay_s())
+        try:
+            await asyncio.sleep(self.delay_s())
+        except asyncio.CancelledError:
+            ours.close()
+            raise
         return ours, protocol
 
     def _is_unreachable(self, source: str, target: str) -> bool:

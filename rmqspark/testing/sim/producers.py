@@ -51,7 +51,6 @@ class Producer:
         self._plan = plan
         self._world = client.world
         self.sent = 0
-        self.failed_in_a_row = 0
         self.is_to_stop = False
 
     async def run(self, sends: int) -> None:

@@ -16,6 +16,7 @@ class Stream:
         self.waiting = bytearray()
         self.has_ended = False
         self.was_reset = False
+        self._takes_no_more = False
         self.is_lost = False  # its sender's host is gone: nothing of it arrives any more
         self.sender: SimTransport | None = None
         self.receiver: SimTransport | None = None
@@ -25,11 +26,13 @@ class Stream:
         self._is_due = False
 
     def write(self, data: bytes) -> None:
-        self.waiting += data
-        self.poke()
+        """Behind the end it goes nowhere."""
+        if not self._takes_no_more:
+            self.waiting += data
+            self.poke()
 
     def end(self) -> None:
-        self.has_ended = True
+        self.has_ended = self._takes_no_more = True
         self.poke()
 
     def reset(self, *, keeps: int) -> None:

@@ -12,14 +12,12 @@ class Trace:
     def __init__(self) -> None:
         self._hash = sha256()
         self.reached_points: Counter[str] = Counter()
-        self.bytes_delivered = 0
 
     def note(self, now_s: float, what: str, data: bytes = b"") -> None:
         self._hash.update(f"{now_s!r} {what} {len(data)} ".encode())
         self._hash.update(data)
 
     def delivered(self, now_s: float, where: str, data: bytes) -> None:
-        self.bytes_delivered += len(data)
         self.note(now_s, where, data)
 
     def reached(self, point: str) -> None:

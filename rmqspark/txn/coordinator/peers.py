@@ -42,7 +42,7 @@ class Peers:
 
     async def refresh(self) -> bool:
         """Asks the name servers who is there. False, with nothing changed, where none of them answers."""
-        asked = [await registered_brokers(address, self._access) for address in self._name_servers]
+        asked = await asyncio.gather(*(registered_brokers(each, self._access) for each in self._name_servers))
         found = [info for info in asked if info is not None]
         if found:
             self._addresses = {

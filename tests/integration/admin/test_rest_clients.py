@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import socket
 import sys
+import time
 from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -15,7 +16,7 @@ from rmqspark.admin.http_connection import MOST_HEADER_BYTES, MOST_OF_AN_ADDRESS
 from .conftest import ADMIN_TOKEN, Rest, served
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from rmqspark.testing import LocalCluster
 
@@ -89,6 +90,52 @@ def test_who_does_not_take_its_answer_is_hung_up_on(guarded: Rest) -> None:
     with connected(guarded) as client, suppress(ConnectionError):
         while True:  # until nothing more is taken, and then all is gone
             client.sendall(asked * 100)
+
+
+@pytest.mark.usefixtures("hurried")
+def test_who_leaves_the_end_of_its_last_answer_is_hung_up_on(guarded: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However little that is: a connection that is closed goes only when all is taken, and has its place until then."""
+    made: list[HttpConnection] = []
+    monkeypatch.setattr(HttpConnection, "connection_made", noting(made, HttpConnection.connection_made))
+    with narrow(guarded) as client:
+        wait_until(lambda: bool(made))
+        transport = made[0].transport
+        for _ in range(1_000):
+            client.sendall(ASKED)
+            wait_until(lambda: made[0].cycle is not None and made[0].cycle.response_complete)
+            if transport.get_write_buffer_size():
+                break
+        client.sendall(ASKED.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+        wait_until(lambda: made[0] not in made[0].connections)
+
+
+ASKED = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+def noting(made: list[HttpConnection], connection_made: Callable[..., None]) -> Callable[..., None]:
+    def note(connection: HttpConnection, transport: Any) -> None:
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        connection_made(connection, transport)
+        transport.set_write_buffer_limits(1 << 20)  # less than that, and nobody waits for it
+        made.append(connection)
+
+    return note
+
+
+def narrow(rest: Rest) -> socket.socket:
+    """A connection that holds little by itself of what is not read."""
+    parts = urlsplit(rest.url)
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    client.connect((parts.hostname, parts.port))
+    return client
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    end_s = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < end_s
+        time.sleep(0.001)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="127.0.0.2 is there without asking")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,7 +10,7 @@ import pytest
 from rmqspark.client.broker_admin import LATEST_MS
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.key_walk import KeySearch, key_page
-from rmqspark.errors import NotSupported
+from rmqspark.errors import DecodeError, NotSupported
 from rmqspark.protocol.bodies.route import DataVersion, RegisterBrokerBody, TopicConfig, TopicConfigTable
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.commands.command import encode_response
@@ -23,11 +23,13 @@ from rmqspark.testing.scripted_peer import ScriptedPeer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from rmqspark.testing.scripted_peer import Conversation, Step
 
 pytestmark = pytest.mark.integration
 START_MS = 1_700_000_000_000
+INDEX = {"indexLastUpdateTimestamp": "0", "indexLastUpdatePhyoffset": "0"}
 SEARCH = KeySearch("orders", "k", 0, LATEST_MS)
 
 
@@ -54,16 +56,19 @@ def as_rocketmq(stored: Sequence[int]) -> Step:
             told = fitting[-min(int(fields["maxNum"]), 64) :]
             body = b"".join(record(number, stored[number]) for number in told)
             code = ResponseCode.SUCCESS if told else ResponseCode.QUERY_NOT_FOUND
-            header = {"indexLastUpdateTimestamp": "0", "indexLastUpdatePhyoffset": "0"}
-            conversation.write(encode_response(request.command.opaque, code, body=body, extra=header))
+            conversation.write(encode_response(request.command.opaque, code, body=body, extra=INDEX))
 
     return step
 
 
-@contextmanager
-def rocketmq_with(stored: Sequence[int]) -> Iterator[ClusterClient]:
+def rocketmq_with(stored: Sequence[int]) -> AbstractContextManager[ClusterClient]:
     """A client of a cluster whose one broker is such a one."""
-    with cluster(brokers=0) as mq, ScriptedPeer([as_rocketmq(stored)]) as peer:
+    return cluster_of(as_rocketmq(stored))
+
+
+@contextmanager
+def cluster_of(broker: Step) -> Iterator[ClusterClient]:
+    with cluster(brokers=0) as mq, ScriptedPeer([broker]) as peer:
         connection = BlockingConnection(mq.namesrv)
         header = RegisterBrokerRequestHeader("broker-r", peer.address, "DefaultCluster", "127.0.0.1:1", 0)
         topics = {name: TopicConfig(name, 1, 1) for name in ("orders", "others")}  # one alone would be a change
@@ -99,3 +104,18 @@ def test_more_in_a_second_than_it_tells_is_an_error() -> None:
         with pytest.raises(NotSupported, match="may have more than 64 messages under this key in one second"):
             walked(client, 10)
         assert len(key_page(client, SEARCH, 64).messages) == 64
+
+
+def never_further_down(conversation: Conversation) -> None:
+    """Answers QUERY_MESSAGE as one of ours does, and says each time that it has looked at nothing."""
+    with suppress(AssertionError, OSError):
+        while True:
+            request = conversation.read()
+            fields = {**INDEX, "walkedToPhyOffset": request.fields["belowPhyOffset"]}
+            conversation.write(encode_response(request.command.opaque, ResponseCode.SUCCESS, extra=fields))
+
+
+def test_a_broker_that_gets_nowhere_is_not_asked_for_ever() -> None:
+    """It is an error that names it."""
+    with cluster_of(never_further_down) as client, pytest.raises(DecodeError, match="broker-r"):
+        key_page(client, SEARCH, 10)

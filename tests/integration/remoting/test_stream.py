@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import struct
 from contextlib import asynccontextmanager
@@ -104,6 +105,35 @@ def test_a_connection_that_is_reset_is_an_error_and_no_bug(authority: Authority,
     run(loop, talk())
 
 
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("way", ["plain", "tls"])
+def test_who_takes_nothing_does_not_keep_what_is_closed(
+    authority: Authority, loop: Any, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is unsent is let go after a while, and the socket with it: nobody counts it any more."""
+    monkeypatch.setattr(Stream, "last_words_s", 0.05)
+
+    async def talk() -> None:
+        tls = ServerTls(serving(authority)) if way == "tls" else None
+        async with pair(tls, Tls(authority.path) if way == "tls" else None) as (_, server):
+            fd = server._writer.get_extra_info("socket").fileno()
+            there = os.fstat(fd).st_ino
+            server.write(bytes(16 << 20))
+            server.close()
+            async with asyncio.timeout(PATIENCE_S):
+                while is_open(fd, there):  # noqa: ASYNC110 - nobody tells of it
+                    await asyncio.sleep(0.01)
+
+    run(loop, talk())
+
+
+def is_open(fd: int, inode: int) -> bool:
+    try:
+        return os.fstat(fd).st_ino == inode
+    except OSError:
+        return False
+
+
 async def write_on(stream: Stream) -> None:
     for _ in range(1000):
         stream.write(b"more")
@@ -133,3 +163,16 @@ def test_errors_name_what_is_wrong(authority: Authority, stranger: Authority) ->
             await open_stream("nowhere", None, timeout_s=PATIENCE_S, limit=1 << 16)
 
     asyncio.run(talk())
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_server_that_never_shakes_hands_is_named(authority: Authority, loop: Any) -> None:
+    """It listens, and says nothing."""
+
+    async def talk() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            address = f"127.0.0.1:{server.getsockname()[1]}"
+            with pytest.raises(TimeoutError, match=f"{address} does not answer in time"):
+                await open_stream(address, Tls(authority.path), timeout_s=0.1, limit=1 << 16)
+
+    run(loop, talk())

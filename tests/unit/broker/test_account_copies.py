@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rmqspark.auth.accounts import Accounts
+from rmqspark.auth.forms import acl_of
 from rmqspark.auth.users import User, UserType
 from rmqspark.broker.account_sync import AccountSync
 from rmqspark.broker.handlers.account_copies import AccountCopyHandlers
@@ -87,11 +88,49 @@ def test_over_tls_or_on_one_machine_all_is_copied(address: str, tls: Tls | None)
     assert mine.user("mine") is None
 
 
-def test_a_slave_does_not_ask_over_a_plain_connection() -> None:
-    """It says what it takes, and its users stay."""
-    mine, master = accounts(SUPER), Master(accounts(SUPER, ANN), "10.0.0.5", encrypted=False)
-    with pytest.raises(NoPermission, match="tls_enable"):
-        copy(mine, master)
+class Watched(Accounts):
+    """Notes how often a copy was looked through."""
+
+    follows = 0
+
+    async def follow(self, table: AccountTable) -> None:
+        self.follows += 1
+        await super().follow(table)
+
+
+def test_a_copy_that_is_there_already_costs_little() -> None:
+    """It is made and looked through once; a change on either side has that done anew, and the master's counts."""
+    mine, theirs = Watched(MemoryFileSystem()), accounts(SUPER)
+    master, sync = Master(theirs, "127.0.0.1", encrypted=False), AccountSync(mine, Access(SERVERS), TOKEN)
+
+    async def talk() -> None:
+        for _ in range(3):
+            await sync.take(master.ask, NEAR)
+        assert mine.follows == 1
+        assert theirs.copy() is theirs.copy()
+        await theirs.create_user(UserInfo("ann's secret", username="ann"))
+        await sync.take(master.ask, NEAR)
+        assert mine.user("ann") == ANN
+        await mine.delete_user("ann", by_super=True)
+        await sync.take(master.ask, NEAR)
+        assert mine.user("ann") == ANN
+        await theirs.put_acl("User:ann", acl_of(RIGHTS))
+        await sync.take(master.ask, NEAR)
+        assert mine.acl("ann") == theirs.acl("ann")
+        assert mine.follows == 4
+
+    asyncio.run(talk())
+
+
+@pytest.mark.parametrize(
+    ("tls", "setting"), [(None, "tls_enable"), (Tls("ca.pem", auth_server=False), "tls_client_auth_server")]
+)
+def test_a_slave_does_not_ask_where_others_may_answer(tls: Tls | None, setting: str) -> None:
+    """Over a plain connection, or with whoever shows some certificate: who sits in between could pass on what both
+    prove, and have the passwords. It says what it takes, and its users stay."""
+    mine, master = accounts(SUPER), Master(accounts(SUPER, ANN), "10.0.0.5", encrypted=tls is not None)
+    with pytest.raises(NoPermission, match=setting):
+        copy(mine, master, tls=tls)
     assert master.asked == 0
     assert list(mine.users()) == [SUPER]
 

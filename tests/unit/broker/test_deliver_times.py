@@ -122,6 +122,24 @@ def test_messages_come_by_their_time(sent: list[tuple[int, bool]], most: int) ->
         assert timetable.first_offset() == min((offset for _, offset in waiting), default=None)
 
 
+def test_seconds_that_are_over_take_no_memory() -> None:
+    """Though the first message of all waits for days."""
+    timetable = Timetable()
+    timetable.add(100_000, 0)
+    for second in range(1, 5_000):
+        timetable.add(second, second)
+        due = timetable.next_due(second + 1, 1)
+        assert due is not None
+        timetable.done(due)
+        assert timetable.first_offset() == 0
+        assert len(timetable._firsts) <= 2_000
+    timetable.add(100_000, 5_000)
+    while due := timetable.next_due(100_001, 1):
+        assert timetable.first_offset() == due.queue_offsets[0]
+        timetable.done(due)
+    assert timetable.first_offset() is None
+
+
 def test_a_message_can_be_overruled() -> None:
     """None of its key is delivered once it was recalled, and but the last one where it was put back."""
     timetable = Timetable()

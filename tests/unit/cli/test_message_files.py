@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rmqspark.cli.formats import READ_COLUMNS, SOURCE_ONLY
-from rmqspark.cli.message_files import Recorded, read_file, writing
+from rmqspark.cli.message_files import Recorded, read_file
+from rmqspark.cli.message_writers import writing
 from rmqspark.cli.topic_files import at_pace
 from rmqspark.client.in_time_order import in_time_order
 from rmqspark.client.spans import Span
@@ -84,6 +85,7 @@ def test_a_file_that_was_not_finished_is_not_there(tmp_path: Path) -> None:
         ("t.jsonl", b"[1]", "line 1 is not a JSON object"),
         ("t.jsonl", b'{"topic":"t","body":"x","queueId":"many"}', "row 1: queueId 'many' is no whole number"),
         ("t.jsonl", b'{"topic":"t","body":"x","queueId":1e999}', "row 1: queueId inf is no whole number"),
+        ("t.jsonl", b'{"topic":"t","body":"x","flag":1.5}', "row 1: flag 1.5 is no whole number"),
         ("t.jsonl", b'{"topic":"t","bodyBase64":"!!"}', "row 1: bodyBase64 '!!' is not Base64"),
         ("t.jsonl", b'{"topic":"t","bodyBase64":5}', "row 1: bodyBase64 5 is not Base64"),
         ("t.jsonl", b'{"topic":"t","body":"\\ud800"}', "row 1: The body is not valid Unicode.*bodyBase64"),
@@ -133,6 +135,14 @@ def test_rows_that_are_bodies(tmp_path: Path) -> None:
     (recorded,) = read_file(tmp_path / "t.csv", "t")
     assert json.loads(recorded.message.body) == {"flag": "yes", "queueId": "none"}
     assert recorded == Recorded(recorded.message, None, None, None)
+
+
+@pytest.mark.parametrize("named", ['"shardingKey":7', '"properties":{"__SHARDINGKEY":7}', '"shardingKey":"7"'])
+def test_a_sharding_key_that_is_a_number(named: str, tmp_path: Path) -> None:
+    """Is its digits, wherever it stands, as of any property; a whole number may be written as 7.0."""
+    (tmp_path / "t.jsonl").write_text(f'{{"body":"x","flag":7.0,{named}}}')
+    (recorded,) = read_file(tmp_path / "t.jsonl", "t")
+    assert (recorded.shard, recorded.message.flag) == ("7", 7)
 
 
 def test_a_table_that_excel_wrote(tmp_path: Path) -> None:
@@ -208,7 +218,7 @@ def test_a_csv_field_may_be_as_long_as_a_body(tmp_path: Path) -> None:
 def test_a_file_there_is_no_room_for(suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The disk's own words under the file's own name, whatever the writer makes of it, and nothing left behind."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    monkeypatch.setattr("rmqspark.cli.message_files._ROWS", 1)
+    monkeypatch.setattr("rmqspark.cli.message_writers._ROWS", 1)
     messages = [received(random.Random(1).randbytes(1 << 20))] * 3
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 18, before[1]))  # beyond it a write says EFBIG, as it may ENOSPC
     try:

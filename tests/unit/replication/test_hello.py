@@ -55,7 +55,11 @@ def test_what_is_said_is_what_is_heard(name: str, broker_id: int, key: str, nonc
 
 
 def test_a_hello_that_is_none_is_refused() -> None:
-    """With a clear word, not with a traceback."""
+    """With a clear word, not with a traceback; a long one before it is read."""
+    longest = Hello("broker-a", 1, "é" * 1024, bytes(32)).encode()
+    assert Hello.bytes_behind(longest[:HELLO_HEAD_BYTES]) == len(longest) - HELLO_HEAD_BYTES
+    with pytest.raises(FrameError, match="length"):
+        Hello.bytes_behind(bytes(40) + b"\x00\x08\xff\xff")
     with pytest.raises(FrameError, match="UTF-8"):
         Hello.decode(HELLO.encode()[:HELLO_HEAD_BYTES], b"\xff" * 15)
     with pytest.raises(FrameError, match="ha_authentication_enabled"):

@@ -183,6 +183,21 @@ async def test_garbage_ends_the_connection_and_nothing_else(authority: Authority
             await assert_copied(original, copy)
 
 
+@on_loop
+async def test_a_stranger_does_not_fill_the_log() -> None:
+    """Whatever it says, the log hears of it once, and each time is counted."""
+    admission = Admission(one_anywhere, check=CHECK)
+    with capture_logs() as logs:
+        async with serving(filled(2), WHOLE, admission) as master:
+            for count in range(1, 4):
+                _, writer = await asyncio.open_connection("127.0.0.1", master.port)
+                writer.write(GARBAGE[4])
+                await until(lambda: admission.refused[PROTOCOL] == count)  # noqa: B023
+                writer.close()
+    (told,) = [entry["reason"] for entry in logs if entry["log_level"] == "warning"]
+    assert "UTF-8" in told
+
+
 @pytest.mark.parametrize(
     ("answers", "reason"),
     [
@@ -308,6 +323,18 @@ async def test_who_does_not_agree_on_tls_says_why(authority: Authority, stranger
     assert master_says in in_masters_log
     assert admission.refused[PROTOCOL if trusts == "plain master" else NO_TLS] > 0
     assert copy.store.end_offset == 0
+
+
+@on_loop
+async def test_a_slave_that_speaks_tls_to_a_master_without_is_told_of_in_these_words(authority: Authority) -> None:
+    """Also where the master would ask who it is: that it does not say that is not what is wrong."""
+    admission = Admission(one_anywhere, check=CHECK)
+    with capture_logs() as logs:
+        way = coming_as(SERVERS, tls=Tls(authority.path))
+        async with serving(filled(), QUICK, admission) as master, following(StoreBench(), master.port, way=way):
+            await until(lambda: admission.refused[NO_TLS] > 0)
+    (told,) = [entry["reason"] for entry in logs if entry["event"] == "refused to send the log"]
+    assert "speaks TLS, and there is none here" in told
 
 
 @on_loop

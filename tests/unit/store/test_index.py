@@ -108,6 +108,14 @@ def test_hash_collisions_are_left_to_the_reader() -> None:
     assert index.find(TOPIC, "Aa", *FOREVER) == [0, 100]
 
 
+def test_keys_of_one_hash_in_one_message_take_no_place_of_others() -> None:
+    """Or what is newer would be left out for what an older file has."""
+    index = opened(MemoryFileSystem())
+    feed(index, log_of(*[("Aa", "BB")] * 10))
+    assert index.find(TOPIC, "Aa", *FOREVER, 4) == [600, 700, 800, 900]
+    assert index.find(TOPIC, "Aa", *FOREVER, 4, below=600) == [200, 300, 400, 500]
+
+
 def test_the_newest_are_found_first_and_at_most_64() -> None:
     """Of many messages under one key the newest 64 are found, fewer if fewer are asked for."""
     index = opened(MemoryFileSystem(), ONE_FILE)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rmqspark.entropy import SystemEntropy
-from rmqspark.errors import StoreLocked
+from rmqspark.errors import StoreError, StoreLocked
 from rmqspark.store.config import StoreConfig
 from rmqspark.store.message_store import MessageStore
 from rmqspark.store.posix_files import PosixFileSystem
@@ -125,5 +125,21 @@ def test_a_closed_store_has_no_open_files(bench: StoreBench, tmp_path: Path, fsy
         assert plan is not None
         bench.store.finish_flush(plan, OSError("planned by the test"))
     bench.store.close()
+    assert open_files(tmp_path) == []
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="open files are counted as Linux shows them")
+def test_a_store_that_cannot_be_opened_has_no_open_files(bench: StoreBench, tmp_path: Path) -> None:
+    """Whoever tries again does not run out of them."""
+    bench.send("t", 0, b"one")
+    bench.store.close()
+    (index,) = tmp_path.rglob("index/*")
+    os.truncate(index, 1 << 20)
+    with pytest.raises(StoreError, match="is longer than this store is configured for"):
+        bench.reopen()
+    assert open_files(tmp_path) == []
+
+
+def open_files(directory: Path) -> list[str]:
     opened = [os.readlink(entry) for entry in Path("/proc/self/fd").iterdir() if entry.is_symlink()]
-    assert [path for path in opened if path.startswith(str(tmp_path))] == []
+    return [path for path in opened if path.startswith(str(directory))]

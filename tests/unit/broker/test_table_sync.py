@@ -1,0 +1,128 @@
+"""A slave asks one master at a time for its tables, whatever name servers say meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager, closing
+from typing import TYPE_CHECKING
+
+from rmqspark.broker.config import BrokerConfig
+from rmqspark.broker.table_sync import TableSync
+from rmqspark.broker.tables import BrokerTables
+from rmqspark.protocol.bodies.admin import ConsumerOffsetTable, SubscriptionGroupTable
+from rmqspark.protocol.bodies.route import TopicConfig, TopicConfigTable
+from rmqspark.protocol.codes import RequestCode, ResponseCode
+from rmqspark.protocol.commands.command import decode_command, encode_response, split_frame
+from rmqspark.protocol.commands.frame import FrameDecoder
+from rmqspark.remoting.access import OPEN
+from rmqspark.testing.manual_clock import ManualClock
+from rmqspark.testing.memory_files import MemoryFileSystem
+
+from ..replication.pair import until
+from ..store.store_bench import StoreBench
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    import msgspec
+
+    from rmqspark.remoting.response import Response
+
+TABLES = {
+    RequestCode.GET_ALL_TOPIC_CONFIG: TopicConfigTable({"orders": TopicConfig(topicName="orders")}).encode(),
+    RequestCode.GET_ALL_CONSUMER_OFFSET: ConsumerOffsetTable({}).encode(),
+    RequestCode.GET_ALL_DELAY_OFFSET: b"",
+    RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: SubscriptionGroupTable().encode(),
+    RequestCode.GET_BROKER_CONFIG: b"brokerRole=SYNC_MASTER\n",
+}
+
+
+class Master:
+    """Answers a slave from TABLES. `heard` is what was asked, `on_ask` is told of it before that is answered."""
+
+    def __init__(self) -> None:
+        self.address = ""
+        self.heard: list[int] = []
+        self.connections = 0
+        self.on_ask: Callable[[int], None] = lambda code: None
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        frames = FrameDecoder()
+        with closing(writer):
+            while chunk := await reader.read(1 << 16):
+                for frame in frames.feed(chunk):
+                    command = decode_command(split_frame(frame))
+                    self.heard.append(command.code)
+                    self.on_ask(command.code)
+                    body = TABLES.get(RequestCode(command.code))
+                    code = ResponseCode.SUCCESS if body is not None else ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+                    writer.writelines(encode_response(command.opaque, code, body=body or b""))
+        self.connections -= 1
+
+
+@asynccontextmanager
+async def a_master() -> AsyncIterator[Master]:
+    master = Master()
+    async with await asyncio.start_server(master.serve, "127.0.0.1", 0) as server:
+        master.address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        yield master
+
+
+class Passwords:
+    """In the place of the users: asks once."""
+
+    def __init__(self) -> None:
+        self.checked: list[str] = []
+
+    async def take(
+        self, ask: Callable[[RequestCode, msgspec.Struct | None], asyncio.Future[Response]], master: str
+    ) -> None:
+        self.checked.append(master)
+        await ask(RequestCode.RMQ_ACCOUNTS, None)
+
+
+def sync_of(accounts: Passwords | None = None) -> tuple[TableSync, BrokerTables]:
+    clock, bench = ManualClock(), StoreBench()
+    tables = BrokerTables(BrokerConfig(), MemoryFileSystem(), clock)
+    return TableSync(tables, bench.store.replica, lambda: False, clock, OPEN, accounts), tables  # type: ignore[arg-type]
+
+
+def test_a_round_is_about_one_master() -> None:
+    """Another that is named in the middle of it is asked from the next round on: half of the tables of each would be
+    nobody's, and whether passwords may be asked for was looked at for the first."""
+
+    async def talk() -> None:
+        async with a_master() as first, a_master() as second:
+            sync, tables = sync_of(passwords := Passwords())
+
+            def another(code: int) -> None:
+                sync.master = second.address
+
+            sync.master, first.on_ask = first.address, another
+            await sync.run_round()
+            assert [config.topicName for config in tables.topics] == ["orders"]
+            assert first.heard[-1] == RequestCode.RMQ_ACCOUNTS
+            assert passwords.checked == [first.address]
+            assert not second.heard
+            await sync.run_round()
+            assert second.heard == first.heard
+            await until(lambda: first.connections == 0)
+            await sync.close()
+
+    asyncio.run(talk())
+
+
+def test_no_connection_is_left_behind() -> None:
+    """What a master's role is may be asked while a round begins."""
+
+    async def talk() -> None:
+        async with a_master() as master:
+            sync, _ = sync_of()
+            sync.master = master.address
+            _, role = await asyncio.gather(sync.run_round(), sync.master_role())
+            assert role == "SYNC_MASTER"
+            await sync.close()
+            await until(lambda: master.connections == 0)
+
+    asyncio.run(talk())
