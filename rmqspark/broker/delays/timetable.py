@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -22,6 +22,10 @@ class Due(NamedTuple):
 
     due_ms: int
     queue_offsets: Sequence[int]
+
+    def before(self, queue_offset: int) -> Due:
+        """Those of them that come before it."""
+        return self._replace(queue_offsets=self.queue_offsets[: bisect_left(self.queue_offsets, queue_offset)])
 
 
 class _Slot:
