@@ -87,9 +87,9 @@ class Writer:
     def append(self, drafts: Sequence[Draft], *, together: bool = False, makes_room: bool = False) -> list[Appended]:
         """Stores messages in this order with one write per file touched; all of them, or none.
 
-        With `together` they lie in one file (a batch). With `makes_room` they were taken once and are written again, and
-        older files may go then: what is kept free of a full disk is for them, and a `max_message_size` that was lowered
-        since does not count. Raises NotWritable, InvalidMessage, InvalidName.
+        With `together` they lie in one file (a batch). With `makes_room` they were taken once and are written again,
+        and older files may go then: what is kept free of a full disk is for them, and a `max_message_size` that was
+        lowered since does not count. Raises NotWritable, InvalidMessage, InvalidName.
         """
         if not drafts:
             return []

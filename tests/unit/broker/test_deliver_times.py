@@ -142,8 +142,9 @@ def test_those_between_two_times_are_counted(
             timetable.done(due)
             waiting.remove(due.due_ms)
     bounds_ms = sorted(from_ms + ms for ms in after_ms)
-    expected = [sum(before <= due_ms < bound for due_ms in waiting) for before, bound in pairwise([from_ms, *bounds_ms])]
-    assert timetable.count_between(from_ms, bounds_ms) == expected
+    found = timetable.count_between(from_ms, bounds_ms)
+    edges = pairwise([from_ms, *bounds_ms])
+    assert found == [sum(before <= due_ms < bound for due_ms in waiting) for before, bound in edges]
 
 
 def test_to_count_a_day_is_no_look_at_every_second_of_it() -> None:
