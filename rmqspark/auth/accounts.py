@@ -44,7 +44,8 @@ class Accounts:
         self._users: dict[str, User] = {}
         self._acls: dict[str, Acl] = {}
         self._changing = asyncio.Lock()
-        self._users_file = None if files is None else JsonTable(files, _path(directory, "users.json"))
+        users_path = _path(directory, "users.json")
+        self._users_file = None if files is None else JsonTable(files, users_path, has_secrets=True)
         self._acls_file = None if files is None else JsonTable(files, _path(directory, "acls.json"))
         if self._users_file is not None:
             self._load_users(self._users_file)

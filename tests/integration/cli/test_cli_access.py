@@ -74,7 +74,8 @@ def test_users_are_made_and_given_rights(processes: Processes) -> None:
     ]
     assert [right["servers"] for right in rights] == [servers] * 3
     assert "Topic:ord*" not in done("acl", "list", "--resource", "Topic:orders")
-    for name in ("store/broker-a/config/users.json", "store/namesrv/users.json"):
+    paths = ("store/broker-a/config/users.json", "store/namesrv/users.json")
+    for name in (*paths, *(f"{path}.bak" for path in paths)):
         assert stat.S_IMODE((processes.directory / name).stat().st_mode) == 0o600
 
     assert server.end(signal.SIGINT) == 0
