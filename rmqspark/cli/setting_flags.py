@@ -48,6 +48,10 @@ class Sources:
         flags = {name: value for name, value in self.flags.items() if name in own}
         return load(kind, file=self.file, environment=os.environ, flags=flags, known_elsewhere=_KNOWN - own)
 
+    def says(self, name: str) -> bool:
+        """Whether the file or a flag has this setting, whatever the environment has."""
+        return name in self.file or self.flags.get(name) is not None
+
     def store_root(self) -> Path | None:
         """Where the file says that the store is (storePathRootDir), if it does."""
         root = self.file.get(_STORE_ROOT)

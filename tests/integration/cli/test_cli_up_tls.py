@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import httpx
 import pytest
 
 if TYPE_CHECKING:
@@ -12,6 +13,13 @@ if TYPE_CHECKING:
     from .conftest import Processes
 
 pytestmark = pytest.mark.integration
+
+UP = ("up", "--store", "store", "--namesrv-port", "0", "--broker-port", "0", "--admin-port", "0")
+GUARDED = """
+authenticationEnabled=true
+initAuthenticationUser={"username":"root","password":"root-secret"}
+innerClientAuthenticationCredentials={"accessKey":"inner","secretKey":"inner-secret"}
+"""
 
 
 def flags(authority: Authority) -> list[str]:
@@ -38,6 +46,27 @@ def test_whether_it_is_registered_is_told(processes: Processes, authority: Autho
     tls = {"RMQ_TLS_ENABLE": "true", "RMQ_TLS_CLIENT_TRUST_CERT_PATH": authority.path}
     listed = processes.run("cluster", "info", "--json", RMQ_NAMESRV=server.namesrv, **tls)
     assert [each["brokerName"] for each in listed.json["brokers"]] == (["broker-a"] if is_trusted else [])
+
+
+def test_rest_and_console_call_servers_as_the_brokers_do(processes: Processes, authority: Authority) -> None:
+    """By the flags of `rmq up`, with the keys of `rmq --credentials`: nothing has to be in the environment."""
+    (processes.directory / "broker.conf").write_text(GUARDED)
+    (processes.directory / "root.toml").write_text('access_key = "root"\nsecret_key = "root-secret"\n')
+    (processes.directory / "root.toml").chmod(0o600)
+    trust = ["--tls-enable", "true", "--tls-client-trust-cert-path", authority.path]
+    words = ("--credentials", "root.toml", *UP, *flags(authority), *trust, "-c", "broker.conf")
+    server = processes.serve(*words, RMQ_TLS_ENABLE="false")
+    answer = httpx.get(f"{server.endpoints['admin']}/api/v1/brokers", timeout=60)
+    assert [each["brokerName"] for each in answer.json()["items"]] == ["broker-a"]
+
+
+def test_who_encrypts_as_a_client_can_start_a_queue(processes: Processes) -> None:
+    """REST and console beside it do without TLS as it does, and it is told."""
+    around = {"RMQ_TLS_ENABLE": "true", "RMQ_TLS_CLIENT_TRUST_CERT_PATH": "of-another-cluster.pem"}
+    server = processes.serve(*UP, **around)
+    assert "$RMQ_TLS_ENABLE is left aside" in processes.errors
+    answer = httpx.get(f"{server.endpoints['admin']}/api/v1/brokers", timeout=60)
+    assert [each["brokerName"] for each in answer.json()["items"]] == ["broker-a"]
 
 
 def test_a_file_is_called_as_it_was_named(processes: Processes) -> None:
