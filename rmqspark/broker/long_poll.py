@@ -109,8 +109,8 @@ class _Waiting(Generic[R]):
 
 
 class ParkedPulls(Generic[R]):
-    """All pulls held by one broker, at most `limit` of them, half of them for one address; fewer where their filters, or
-    other texts, are long."""
+    """All pulls held by one broker, at most `limit` of them, half of them for one address; fewer where their filters,
+    or other texts, are long."""
 
     def __init__(self, *, limit: int) -> None:
         self._places = Shares(limit)

@@ -160,4 +160,4 @@ def test_a_connection_ends_though_the_other_side_takes_nothing() -> None:
         await connection.wait_closed()
 
     with socket.create_server(("127.0.0.1", 0)) as deaf:
-        asyncio.run(main("127.0.0.1:%d" % deaf.getsockname()[1]))
+        asyncio.run(main(f"127.0.0.1:{deaf.getsockname()[1]}"))

@@ -79,7 +79,8 @@ def test_a_password_that_was_changed_is_nowhere_on_disk() -> None:
     assert "first-secret" not in on_disk()
     files.open("config/users.json").truncate(0)
     ann = Accounts(files).user("ann")
-    assert ann is not None and ann.password == "second-secret"
+    assert ann is not None
+    assert ann.password == "second-secret"
 
 
 @pytest.mark.faults

@@ -147,7 +147,7 @@ def test_a_lock_that_is_renewed_too_late_is_given_up() -> None:
 
 
 def test_a_lock_that_was_lost_is_not_asked_for_while_a_listener_is_at_work() -> None:
-    """Given by a broker then, it would be nobody's for a minute: what is lost is not unlocked when the listener ends."""
+    """Given by a broker then, it would be nobody's for a minute: what is lost is not unlocked when the work ends."""
     bench = Bench(ordered=True)
     bench.round()
     bench.is_at_work, bench.others = True, {QUEUES[1]}
