@@ -69,13 +69,15 @@ def test_who_encrypts_as_a_client_can_start_a_queue(processes: Processes) -> Non
     assert [each["brokerName"] for each in answer.json()["items"]] == ["broker-a"]
 
 
-def test_a_file_is_called_as_it_was_named(processes: Processes) -> None:
+def test_a_file_is_called_as_it_was_named(processes: Processes, authority: Authority) -> None:
     """By a flag, a variable, or the setting in a file."""
+    (processes.directory / "trust.toml").write_text('tls_client_trust_cert_path = "missing.pem"\n')
     (processes.directory / "queue.toml").write_text('tls_server_cert_path = "missing.pem"\n')
     for words, environment, name in (
         (["--tls-server-cert-path", "missing.pem"], {}, "--tls-server-cert-path"),
         ([], {"RMQ_TLS_SERVER_CERT_PATH": "missing.pem"}, "$RMQ_TLS_SERVER_CERT_PATH"),
         (["-c", "queue.toml"], {}, "tls_server_cert_path"),
+        ([*flags(authority), "--tls-enable", "true", "-c", "trust.toml"], {}, "tls_client_trust_cert_path"),
     ):
         ended = processes.run("up", "--no-admin", *words, **environment)
         assert (ended.code, ended.out) == (2, "")
