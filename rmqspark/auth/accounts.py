@@ -47,7 +47,8 @@ class Accounts:
         self.revision = 0
         """How often anything has changed."""
         self._copy: tuple[int, bytes] = -1, b""  # at which revision, what `copy` gives
-        self._users_file = None if files is None else JsonTable(files, _path(directory, "users.json"))
+        users_path = _path(directory, "users.json")
+        self._users_file = None if files is None else JsonTable(files, users_path, has_secrets=True)
         self._acls_file = None if files is None else JsonTable(files, _path(directory, "acls.json"))
         if self._users_file is not None:
             self._load_users(self._users_file)

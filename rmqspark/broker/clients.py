@@ -10,6 +10,7 @@ import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from rmqspark.broker.shares import Shares
 from rmqspark.errors import Busy
 from rmqspark.protocol.bodies.client import SubscriptionData
 from rmqspark.remoting.request import Connection
@@ -35,12 +36,26 @@ class Member:
     version: int
     seen_ms: int  # monotonic, last heartbeat
 
+    @property
+    def address(self) -> str:
+        """Without the port."""
+        return self.connection.peer[0]
+
+
+@dataclass(slots=True)
+class ProducerGroup:
+    """The producers of one group that are online."""
+
+    founder: str
+    members: dict[int, Member] = field(default_factory=dict)  # by connection id
+
 
 @dataclass(slots=True)
 class ConsumerGroup:
     """The consumers of one group that are online, and what they subscribe to."""
 
     name: str
+    founder: str = ""  # the address whose client was the first in it
     consume_type: str = ""
     message_model: str = ""
     consume_from_where: str = ""
@@ -66,15 +81,15 @@ class ConsumerGroup:
 
 
 class ClientRegistry:
-    """All clients of one broker; at most `max_groups` groups of each kind, and about so many bytes of memory for what
-    consumers subscribe to."""
+    """All clients of one broker; at most `max_groups` groups of each kind, half of them made by one address, and about
+    so many bytes of memory for what consumers subscribe to."""
 
     def __init__(self, *, expiry_ms: int, max_groups: int, max_subscription_bytes: int = 128 << 20) -> None:
         self._expiry_ms = expiry_ms
-        self._max_groups = max_groups
+        self._producing_places, self._consuming_places = Shares(max_groups), Shares(max_groups)
         self._max_subscription_bytes = max_subscription_bytes
         self._subscription_bytes = 0
-        self._producers: dict[str, dict[int, Member]] = {}
+        self._producers: dict[str, ProducerGroup] = {}
         self._consumers: dict[str, ConsumerGroup] = {}
         # By connection id, the groups it is in: of ten thousand, a connection that ends is in a few.
         self._producing: dict[int, dict[str, None]] = {}
@@ -88,18 +103,23 @@ class ClientRegistry:
         return list(self._consumers.values())
 
     def producers(self, group: str) -> list[Member]:
-        return list(self._producers.get(group, {}).values())
+        known = self._producers.get(group)
+        return [] if known is None else list(known.members.values())
 
     def producer_groups(self) -> Iterator[tuple[str, list[Member]]]:
-        for group, members in self._producers.items():
-            yield group, list(members.values())
+        for group, known in self._producers.items():
+            yield group, list(known.members.values())
 
     def groups_subscribed_to(self, topic: str) -> list[str]:
         return [group.name for group in self._consumers.values() if topic in group.subscriptions]
 
     def register_producer(self, group: str, member: Member) -> None:
-        self._room_for(group, self._producers)
-        self._producers.setdefault(group, {})[member.connection.id] = member
+        known = self._producers.get(group)
+        if known is None:
+            _require_room(self._producing_places, member.address)
+            self._producing_places.take(member.address)
+            known = self._producers[group] = ProducerGroup(member.address)
+        known.members[member.connection.id] = member
         self._producing.setdefault(member.connection.id, {})[group] = None
 
     def register_consumer(self, data: ConsumerData, member: Member, *, keep_subscriptions: bool = False) -> bool:
@@ -108,13 +128,17 @@ class ClientRegistry:
         `keep_subscriptions`: the heartbeat carries none and the known ones stay (RocketMQ's heartbeat V2). Raises Busy
         where there is no room for more; then nothing has changed.
         """
-        self._room_for(data.groupName, self._consumers)
-        group = self._consumers.get(data.groupName) or ConsumerGroup(data.groupName)
+        group = self._consumers.get(data.groupName)
+        if group is None:
+            _require_room(self._consuming_places, member.address)
+            group = ConsumerGroup(data.groupName, member.address)
         subscriptions = group.subscriptions if keep_subscriptions else group.merged(data.subscriptionDataSet)
         # Topics that came or went: of all that subscriptions say, only that makes clients rebalance.
         has_changed = subscriptions.keys() != group.subscriptions.keys()
         self._take_subscriptions(group, subscriptions)
-        self._consumers[data.groupName] = group
+        if group.name not in self._consumers:
+            self._consuming_places.take(group.founder)
+            self._consumers[group.name] = group
         group.consume_type, group.message_model = data.consumeType, data.messageModel
         group.consume_from_where = data.consumeFromWhere
         known = group.members.get(member.connection.id)
@@ -124,10 +148,12 @@ class ClientRegistry:
         return has_changed or joined
 
     def unregister_producer(self, group: str, connection_id: int) -> None:
-        members = self._producers.get(group, {})
-        members.pop(connection_id, None)
-        if not members:
-            self._producers.pop(group, None)
+        known = self._producers.get(group)
+        if known is not None:
+            known.members.pop(connection_id, None)
+            if not known.members:
+                self._producing_places.give_back(known.founder)
+                del self._producers[group]
         _leave(self._producing, connection_id, group)
 
     def unregister_consumer(self, group: str, connection_id: int) -> bool:
@@ -138,6 +164,7 @@ class ClientRegistry:
         _leave(self._consuming, connection_id, group)
         if not known.members:
             self._subscription_bytes -= _size(known.subscriptions)
+            self._consuming_places.give_back(known.founder)
             del self._consumers[group]
         return True
 
@@ -150,8 +177,8 @@ class ClientRegistry:
 
     def expire(self, now_ms: int) -> list[str]:
         """Drops members without a heartbeat for too long; returns the consumer groups that lost one."""
-        for group, members in list(self._producers.items()):
-            for connection_id in self._silent(members, now_ms):
+        for group, producers in list(self._producers.items()):
+            for connection_id in self._silent(producers.members, now_ms):
                 self.unregister_producer(group, connection_id)
         changed = []
         for group, consumers in list(self._consumers.items()):
@@ -173,9 +200,10 @@ class ClientRegistry:
         group.subscriptions = subscriptions
         self._subscription_bytes += more
 
-    def _room_for(self, group: str, groups: Mapping[str, object]) -> None:
-        if group not in groups and len(groups) >= self._max_groups:
-            raise Busy(f"This broker knows {self._max_groups} groups online already.")
+
+def _require_room(places: Shares, address: str) -> None:
+    if shortage := places.shortage(address):
+        raise Busy(f"This broker knows as many groups online as it may: {shortage}.")
 
 
 def _leave(groups_of: dict[int, dict[str, None]], connection_id: int, group: str) -> None:

@@ -81,7 +81,9 @@ class BrokerConfig(TlsClientSettings, TlsServerSettings, AuthConfig):
     broker_topic_enable: bool = setting(True, "The topic named like the broker may be read and written.")
     trace_topic_enable: bool = setting(True, "Clients may send message traces to RMQ_SYS_TRACE_TOPIC.")
     max_topic_nums: int = setting(20_000, "(ours) Topics this broker holds at most, retry topics included.")
-    max_group_nums: int = setting(10_000, "(ours) Consumer groups, and producer groups at a time, at most.")
+    max_group_nums: int = setting(
+        10_000, "(ours) Consumer groups, and producer groups at a time, at most. Online one address makes half of them."
+    )
     max_queue_nums: int = setting(1024, "(ours) Queues a topic may have at most.", at_most=65_536)
     enable_mixed_message_type: bool = setting(False, "Topics may be for MIXED messages, of all kinds.")
 
@@ -90,7 +92,9 @@ class BrokerConfig(TlsClientSettings, TlsServerSettings, AuthConfig):
     short_polling_time_mills: int = setting(
         1000, "How long they wait with long polling off.", unit="ms", at_least=0, live=True
     )
-    max_parked_pulls: int = setting(100_000, "(ours) Pulls held at a time; more are answered busy.", at_least=0)
+    max_parked_pulls: int = setting(
+        100_000, "(ours) Pulls held at a time, half of them for one address; more are answered busy.", at_least=0
+    )
     max_transfer_bytes_on_message_in_memory: int = setting(
         262_144, "Bytes one pull answers at most.", unit="bytes", live=True
     )

@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from rmqspark.broker.shares import Shares
 from rmqspark.errors import Busy
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class ParkedPull(Generic[R]):
     tag_codes: frozenset[int] | None
     deadline_ms: int  # monotonic
     request: R
+    address: str = ""  # of the client, without its port
     text_length: int = 0  # characters that are kept with it
     has_moved: bool = False
     waited_enough: bool = False  # to be answered now, whatever there is
@@ -107,24 +109,26 @@ class _Waiting(Generic[R]):
 
 
 class ParkedPulls(Generic[R]):
-    """All pulls held by one broker, at most `limit` of them; fewer where their filters, or other texts, are long."""
+    """All pulls held by one broker, at most `limit` of them, half of them for one address; fewer where their filters,
+    or other texts, are long."""
 
     def __init__(self, *, limit: int) -> None:
-        self._limit = limit
+        self._places = Shares(limit)
         self._queues: dict[tuple[str, int], _Waiting[R]] = {}
         self._count = 0
-        self._places = 0
 
     def __len__(self) -> int:
         return self._count
 
     def park(self, pull: ParkedPull[R]) -> None:
-        """Holds `pull` until it is woken. Raises Busy when the broker holds as many as it may."""
-        if self._places + pull.places > self._limit:
-            raise Busy(f"This broker holds {self._count} waiting pulls already; it has room for {self._limit}.")
+        """Holds `pull` until it is woken. Raises Busy when the broker holds as many as it may, of all or of its
+        client."""
+        places = pull.places
+        if shortage := self._places.shortage(pull.address, places):
+            raise Busy(f"This broker holds {self._count} waiting pulls already; {shortage}.")
+        self._places.take(pull.address, places)
         self._queues.setdefault((pull.topic, pull.queue_id), _Waiting()).add(pull)
         self._count += 1
-        self._places += pull.places
 
     def arrived(
         self, topic: str, queue_id: int, max_offset: int, tags_codes: Callable[[], Iterable[int]]
@@ -168,7 +172,8 @@ class ParkedPulls(Generic[R]):
     def _taken(self, key: tuple[str, int], pulls: list[ParkedPull[R]]) -> list[ParkedPull[R]]:
         """Accounts for pulls that have been taken out of their queue."""
         self._count -= len(pulls)
-        self._places -= sum(pull.places for pull in pulls)
+        for pull in pulls:
+            self._places.give_back(pull.address, pull.places)
         if key in self._queues and not self._queues[key]:
             del self._queues[key]
         return pulls

@@ -133,9 +133,9 @@ class Parts:
             broker_name=config.broker_name,
         )
 
-        deliveries = Deliveries(store, self.appender.append_together, topics, self.counted.arrivals)
-        self.delays = DelayedMessages(store, deliveries, tables.delays, clock, given.delays_ms)
-        self.timed = TimedMessages(store, deliveries, tables.timer, clock, self.counted.timers)
+        self.deliveries = Deliveries(store, self.appender.append_together, topics, self.counted.arrivals)
+        self.delays = DelayedMessages(store, self.deliveries, tables.delays, clock, given.delays_ms)
+        self.timed = TimedMessages(store, self.deliveries, tables.timer, clock, self.counted.timers)
 
         self.resolver = participation(
             config,

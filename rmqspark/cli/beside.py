@@ -3,15 +3,33 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from rmqspark.client.access import TLS_VARIABLE
 from rmqspark.errors import InvalidArgument
+from rmqspark.remoting.address import is_loopback
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rmqspark.broker.config import BrokerConfig
+    from rmqspark.cli.setting_flags import Sources
     from rmqspark.namesrv.server import NameServer
+
+
+def without_clients_switch(broker: BrokerConfig, sources: Sources) -> BrokerConfig:
+    """$RMQ_TLS_ENABLE is the switch of clients, too. Where nothing else says that servers here are to speak TLS, and
+    none could, it was meant for clients of other clusters: the broker does without, and people are told."""
+    is_only_theirs = broker.tls_enable and not sources.says("tls_enable") and broker.tls_serving is None
+    if not is_only_theirs or not is_loopback(broker.bind_address):
+        return broker
+    print(
+        f"${TLS_VARIABLE} is left aside, as no certificate is named (tls_server_cert_path): clients of this queue do "
+        "without TLS.",
+        file=sys.stderr,
+    )
+    return replace(broker, tls_enable=False)
 
 
 def check_they_can_talk(broker: BrokerConfig) -> None:
@@ -22,7 +40,7 @@ def check_they_can_talk(broker: BrokerConfig) -> None:
         raise InvalidArgument(
             "tls_enable is on, and the name server beside the broker has no TLS: the broker could not register.",
             hint="Name a certificate with tls_server_cert_path and tls_server_key_path, or leave tls_enable out "
-            "(RMQ_TLS_ENABLE=true sets it).",
+            "(beyond loopback RMQ_TLS_ENABLE=true sets it).",
         )
     if serving is not None and serving.enforcing and not broker.tls_enable:
         raise InvalidArgument(

@@ -48,6 +48,10 @@ class Sources:
         flags = {name: value for name, value in self.flags.items() if name in own}
         return load(kind, file=self.file, environment=os.environ, flags=flags, known_elsewhere=_KNOWN - own)
 
+    def says(self, name: str) -> bool:
+        """Whether the file or a flag has this setting, whatever the environment has."""
+        return name in self.file or self.flags.get(name) is not None
+
     def store_root(self) -> Path | None:
         """Where the file says that the store is (storePathRootDir), if it does."""
         root = self.file.get(_STORE_ROOT)
@@ -122,14 +126,14 @@ def with_settings(
 @contextmanager
 def _files_as_named(infos: Mapping[str, SettingInfo], flags: Mapping[str, Any]) -> Iterator[None]:
     """Servers do not know where a setting came from; here a file that cannot be used is named as its user did."""
+    around = {name for name in infos if os.environ.get(f"RMQ_{name.upper()}")}  # a verb may set some for its children
     try:
         yield
     except UnusableFile as error:
-        variable = f"RMQ_{error.name.upper()}"
         if flags.get(error.name) is not None:
             raise UnusableFile(infos[error.name].flag, error.story, hint=error.hint) from None
-        if os.environ.get(variable):
-            raise UnusableFile(f"${variable}", error.story, hint=error.hint) from None
+        if error.name in around:
+            raise UnusableFile(f"$RMQ_{error.name.upper()}", error.story, hint=error.hint) from None
         raise
 
 

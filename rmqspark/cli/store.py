@@ -148,6 +148,9 @@ def _print(report: StoreReport) -> None:
         "index": f"{counted(len(report.index), 'file')}, {index_entries}",
         "tables": ", ".join(report.tables) or "none",
     }
+    if report.cut_files:
+        kept = f"{counted(report.cut_files, 'file')}, {report.cut_bytes:,} bytes"
+        facts["cut off"] = f"{kept} that the master did not have, kept in cut/ for a while"
     print_facts(facts)
     print()
     rows = [

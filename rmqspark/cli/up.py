@@ -20,7 +20,8 @@ from rmqspark.admin.config import AdminConfig
 from rmqspark.broker.config import BrokerConfig
 from rmqspark.cli.admin_order import AdminOrder
 from rmqspark.cli.admin_wanted import wanted
-from rmqspark.cli.beside import check_they_can_talk, tell_of_unknown
+from rmqspark.cli.beside import check_they_can_talk, tell_of_unknown, without_clients_switch
+from rmqspark.cli.credentials import use_tls
 from rmqspark.cli.endpoints import ENDPOINTS, announced, claimed, write_endpoints
 from rmqspark.cli.greeting import Running, broker_name, greet, say_what_to_try
 from rmqspark.cli.open_files import current_limit, limits_within
@@ -105,7 +106,9 @@ def up(
     }
     sources = Sources({"min_free_bytes": _FREE_BYTES, **read_config(config)}, flags)
     chosen = BrokerSettings.of(sources)
+    chosen = chosen._replace(broker=without_clients_switch(chosen.broker, sources))
     check_they_can_talk(chosen.broker)
+    use_tls(chosen.broker.tls_client)  # REST, console and the demo call servers as the brokers do
     names = _namesrv_beside(chosen.broker, sources.file, namesrv_port, store)
     beside = wanted(sources, store) if admin else None
     if sources.store_root() is not None:

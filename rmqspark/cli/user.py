@@ -35,11 +35,18 @@ PasswordFile = Annotated[
 
 @app.command("create")
 def create(
-    username: Username, type_: Type = "normal", password_file: PasswordFile = None, namesrv: Namesrv = None
+    username: Username,
+    type_: Type = "normal",
+    password_file: PasswordFile = None,
+    exist_ok: Annotated[
+        bool, typer.Option("--exist-ok", help="Where it is there already, it is given this password and type.")
+    ] = False,
+    namesrv: Namesrv = None,
 ) -> None:
     """Makes a user, whose password it asks for.
 
-    Every broker has it then, and every name server that has users.
+    Every broker has it then, and every name server that has users; where some have it already, since others were away,
+    --exist-ok makes all have the same.
 
     Example: rmq user create ann --password-file ann.txt
     """
@@ -47,7 +54,7 @@ def create(
 
     password = _read(password_file) if password_file is not None else _asked()
     with AdminClient(namesrv) as admin:
-        admin.create_user(username, password, type_ or "normal")
+        admin.create_user(username, password, type_ or "normal", exist_ok=exist_ok)
     print(f"User {username} created. It has no rights yet unless it is super: rmq acl create {username} --help")
 
 

@@ -30,6 +30,7 @@ _TLS_TEXTS: Final = MappingProxyType(
 _TLS_SWITCHES: Final = MappingProxyType(
     {"RMQ_TLS_CLIENT_AUTH_SERVER": "auth_server", "RMQ_TLS_CLIENT_CHECK_HOST": "check_host"}
 )
+TLS_VARIABLES: Final = (TLS_VARIABLE, *_TLS_TEXTS, *_TLS_SWITCHES)
 VARIABLES: Final = TlsNames(*(f"$RMQ_TLS_CLIENT_{name.upper()}" for name in TlsNames._fields))
 
 
@@ -81,6 +82,15 @@ def tls_of_environment(environ: Mapping[str, str] = os.environ) -> Tls | None:
     said: dict[str, Any] = {_TLS_TEXTS[name]: environ[name] for name in given if name in _TLS_TEXTS}
     said |= {_TLS_SWITCHES[name]: _is_on(name, environ) for name in given if name in _TLS_SWITCHES}
     return Tls(**said, names=VARIABLES)
+
+
+def variables_of(tls: Tls | None) -> dict[str, str]:
+    """The variables by which `tls_of_environment` says this; those that are not named are not to be set."""
+    if tls is None:
+        return {}
+    texts = {name: getattr(tls, field) for name, field in _TLS_TEXTS.items()}
+    switches = {name: str(getattr(tls, field)).lower() for name, field in _TLS_SWITCHES.items()}
+    return {TLS_VARIABLE: "true", **{name: text for name, text in texts.items() if text}, **switches}
 
 
 def check_credentials(credentials: Credentials) -> None:

@@ -233,10 +233,11 @@ class AdminClient:
 
     # --- users and rights --------------------------------------------------------------------------------------------
 
-    def create_user(self, username: str, password: str, user_type: str = "normal") -> None:
+    def create_user(self, username: str, password: str, user_type: str = "normal", *, exist_ok: bool = False) -> None:
         """On every broker, and every name server that has users. The password is what the user signs with, its secret
-        key. `user_type` is normal, or super, for one that may do everything. NoPermission if it exists."""
-        admin_access.create_user(self._cluster, username, password, user_type)
+        key. `user_type` is normal, or super, for one that may do everything. NoPermission if it exists; with `exist_ok`
+        it is given this password and type there."""
+        admin_access.create_user(self._cluster, username, password, user_type, exist_ok=exist_ok)
 
     def update_user(
         self,

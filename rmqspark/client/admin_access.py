@@ -6,12 +6,13 @@ users, as RocketMQ's are, is left out.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqspark.client.admin_topics import masters
 from rmqspark.client.broker_admin import ADMIN_TIMEOUT_MS
-from rmqspark.errors import InvalidArgument, NotFound, NotSupported, RmqError
+from rmqspark.errors import InvalidArgument, NoPermission, NotFound, NotSupported, RmqError
 from rmqspark.protocol.bodies.access_control import (
     AclInfo,
     PolicyEntryInfo,
@@ -39,12 +40,15 @@ if TYPE_CHECKING:
     from rmqspark.remoting.response import Response
 
     Call = Callable[[RequestCode, msgspec.Struct, bytes], Response]
+    Ask = Callable[[Call], Response]
 
 USER_TYPES: Final = ("Super", "Normal")
 ACTIONS: Final = ("All", "Pub", "Sub", "Create", "Update", "Delete", "Get", "List")
 DECISIONS: Final = ("Allow", "Deny")
 POLICY_TYPES: Final = ("Custom", "Default")
 _RESOURCE_TYPES: Final = ("Topic", "Group", "Cluster")
+_IS_THERE: Final = "The user is existed"  # RocketMQ's words
+_EXIST_OK: Final = "rmq user create --exist-ok makes it where it is missing, with this password and type everywhere."
 
 
 class User(NamedTuple):
@@ -68,9 +72,40 @@ class Right(NamedTuple):
     servers: tuple[str, ...]
 
 
-def create_user(cluster: ClusterClient, username: str, password: str, user_type: str) -> None:
-    info = UserInfo(password, userType=_word(USER_TYPES, user_type, "user type"))
-    _everywhere(cluster, RequestCode.AUTH_CREATE_USER, UserRequestHeader(username), info.encode())
+def create_user(
+    cluster: ClusterClient, username: str, password: str, user_type: str, *, exist_ok: bool = False
+) -> None:
+    """With `exist_ok` it gets this password and type where it is there already. What is raised otherwise says where
+    that is."""
+    body = UserInfo(password, userType=_word(USER_TYPES, user_type, "user type")).encode()
+    header = UserRequestHeader(username)
+
+    def make(call: Call) -> Response:
+        try:
+            return call(RequestCode.AUTH_CREATE_USER, header, body)
+        except NoPermission as error:
+            if not exist_ok or _IS_THERE not in error.message:
+                raise
+            return call(RequestCode.AUTH_UPDATE_USER, header, body)
+
+    try:
+        _everywhere(cluster, make)
+    except NoPermission as error:
+        if _IS_THERE in error.message:
+            _tell(error, f"{error.message} {_whereabouts(cluster, username)}".strip(), hint=_EXIST_OK)
+        raise
+
+
+def _whereabouts(cluster: ClusterClient, username: str) -> str:
+    """Which servers have a user, and which not. Nothing where that may not be asked."""
+    has: dict[str, bool] = {}
+    with suppress(RmqError):
+        for server, answer in _asked(cluster, _request(RequestCode.AUTH_LIST_USER, ListUsersRequestHeader(username))):
+            has[server] = any(info.username == username for info in decode_users(answer.body))
+    there, missing = [name for name in has if has[name]], [name for name in has if not has[name]]
+    if not missing:
+        return ""
+    return f"It is on {', '.join(there)}, and not on {', '.join(missing)}."
 
 
 def update_user(
@@ -80,20 +115,20 @@ def update_user(
         raise InvalidArgument("Nothing is to be changed.", hint="Give a password, a type, or whether it is enabled.")
     kind = None if user_type is None else _word(USER_TYPES, user_type, "user type")
     status = None if enabled is None else "enable" if enabled else "disable"
-    header = UserRequestHeader(username)
-    _everywhere(cluster, RequestCode.AUTH_UPDATE_USER, header, UserInfo(password, status, kind).encode())
+    body = UserInfo(password, status, kind).encode()
+    _everywhere(cluster, _request(RequestCode.AUTH_UPDATE_USER, UserRequestHeader(username), body))
 
 
 def delete_user(cluster: ClusterClient, username: str) -> None:
     """With all that it may do. NotFound where no server has it."""
     describe_user(cluster, username)
-    _everywhere(cluster, RequestCode.AUTH_DELETE_USER, UserRequestHeader(username))
+    _everywhere(cluster, _request(RequestCode.AUTH_DELETE_USER, UserRequestHeader(username)))
 
 
 def list_users(cluster: ClusterClient, name: str = "") -> list[User]:
     """Those with this in their name. One that servers have differently is in it more than once."""
     found: dict[tuple[str, str, bool], list[str]] = {}
-    for server, answer in _asked(cluster, RequestCode.AUTH_LIST_USER, ListUsersRequestHeader(name)):
+    for server, answer in _asked(cluster, _request(RequestCode.AUTH_LIST_USER, ListUsersRequestHeader(name))):
         for info in decode_users(answer.body):
             user = info.username or "", info.userType or "", info.userStatus != "disable"
             found.setdefault(user, []).append(server)
@@ -124,7 +159,8 @@ def create_acl(
     entries = [PolicyEntryInfo(words, decided, check_resource(each), list(source_ips) or None) for each in resources]
     policy = PolicyInfo(entries, _word(POLICY_TYPES, policy_type, "policy type"))
     info = AclInfo([policy], _subject(username))
-    _everywhere(cluster, RequestCode.AUTH_CREATE_ACL, AclRequestHeader(_subject(username)), info.encode())
+    header = AclRequestHeader(_subject(username))
+    _everywhere(cluster, _request(RequestCode.AUTH_CREATE_ACL, header, info.encode()))
 
 
 def delete_acl(cluster: ClusterClient, username: str, resource: str | None, policy_type: str) -> None:
@@ -135,14 +171,14 @@ def delete_acl(cluster: ClusterClient, username: str, resource: str | None, poli
     there = {server for right in describe_acl(cluster, username) for server in right.servers}
     if not there:
         raise NotFound(f"Nothing is said of user {username!r}.", hint="rmq acl list shows what is said of others.")
-    _everywhere(cluster, RequestCode.AUTH_DELETE_ACL, header, only=there)
+    _everywhere(cluster, _request(RequestCode.AUTH_DELETE_ACL, header), there)
 
 
 def list_acls(cluster: ClusterClient, name: str = "", resource: str = "") -> list[Right]:
     """Those of users with this in their name, about resources with this in theirs."""
     header = ListAclsRequestHeader(name or None, resource or None)
     found: dict[tuple[str, str, str, tuple[str, ...], tuple[str, ...], str], list[str]] = {}
-    for server, answer in _asked(cluster, RequestCode.AUTH_LIST_ACL, header):
+    for server, answer in _asked(cluster, _request(RequestCode.AUTH_LIST_ACL, header)):
         for right in _rights(decode_acls(answer.body)):
             found.setdefault(right, []).append(server)
     return [Right(*right, tuple(servers)) for right, servers in sorted(found.items())]
@@ -184,25 +220,18 @@ def _word(words: Sequence[str], given: str, what: str) -> str:
     return found
 
 
-def _everywhere(
-    cluster: ClusterClient,
-    code: RequestCode,
-    header: msgspec.Struct,
-    body: bytes = b"",
-    only: Collection[str] | None = None,
-) -> None:
+def _request(code: RequestCode, header: msgspec.Struct, body: bytes = b"") -> Ask:
+    return lambda call: call(code, header, body)
+
+
+def _everywhere(cluster: ClusterClient, ask: Ask, only: Collection[str] | None = None) -> None:
     done: list[str] = []
-    for server, _ in _asked(cluster, code, header, body, done, only):
+    for server, _ in _asked(cluster, ask, done, only):
         done.append(server)
 
 
 def _asked(
-    cluster: ClusterClient,
-    code: RequestCode,
-    header: msgspec.Struct,
-    body: bytes = b"",
-    done: Sequence[str] = (),
-    only: Collection[str] | None = None,
+    cluster: ClusterClient, ask: Ask, done: Sequence[str] = (), only: Collection[str] | None = None
 ) -> Iterator[tuple[str, Response]]:
     """The answer of each server, or of each that is named. What one raises says which it was, and which have done
     it."""
@@ -210,15 +239,18 @@ def _asked(
         if only is not None and server not in only:
             continue
         try:
-            answer = call(code, header, body)
+            answer = ask(call)
         except RmqError as error:
             if isinstance(error, NotSupported) and server in cluster.name_servers.addresses:
                 continue
             so_far = f" {', '.join(done)} had done it before." if done else ""
-            error.message = f"{server}: {error.message.rstrip('.')}.{so_far}"
-            error.args = (error.message,)
+            _tell(error, f"{server}: {error.message.rstrip('.')}.{so_far}", hint=error.hint)
             raise
         yield server, answer
+
+
+def _tell(error: RmqError, message: str, *, hint: str) -> None:
+    error.message, error.hint, error.args = message, hint, (message,)
 
 
 def _servers(cluster: ClusterClient) -> Iterator[tuple[str, Call]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import structlog
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from rmqspark.remoting.reply import Body, Buffer
 
 _MAX_CALLS_UNDER_WAY = 1_024
+_FAREWELL_MS = 1_000
 
 log = structlog.get_logger("rmqspark.remoting")
 
@@ -91,12 +93,18 @@ class AsyncConnection(asyncio.Protocol):
         opaque = self._calls.next_opaque()
         self._write(encode_request(code, opaque, header, body, oneway=True, sign=self._sign))
 
-    async def close(self) -> None:
-        """Sends what is queued and ends the connection; what still waits gets ConnectionLost."""
+    async def close(self, *, timeout_ms: int = _FAREWELL_MS) -> None:
+        """Sends what is queued and ends the connection; what still waits gets ConnectionLost. The other side may take
+        so long over what it is sent, then the rest is dropped."""
         self._is_ours = True
         if self._transport is not None:
             self._transport.close()
-        await self._ended
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_ms / 1000):
+                await self.wait_closed()
+        if self._transport is not None:
+            self._transport.abort()
+            await self.wait_closed()
 
     async def wait_closed(self) -> None:
         """Returns when the connection has ended, by whichever side."""

@@ -243,7 +243,8 @@ class _Session:
                 self._replica.begin_at(transfer.offset)
                 self._begin(transfer.offset, transfer.offset)
             self._take_one(transfer)
-        taken = self._replica.append(bytes(self._waiting))
+        with memoryview(self._waiting) as waiting:  # no copy: a blank record that fills a file comes in many chunks
+            taken = self._replica.append(waiting)
         del self._waiting[:taken]
         return taken > 0
 

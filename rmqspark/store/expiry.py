@@ -1,7 +1,8 @@
 """Deleting what has expired: `retention.decide` says what, this does it (spec: storage, section 8).
 
 The log's files go first, then what leads only to them. A crash in between leaves queues and index files that lead
-nowhere; reads step over them, and the next round deletes them.
+nowhere; reads step over them, and the next round deletes them. What a slave once cut off its log goes as well, when it
+is as old (`cut_tails.py`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
 
-from rmqspark.store.retention import LogFile, decide, full_disk_story, local_hour
+from rmqspark.store.cut_tails import drop_old_tails
+from rmqspark.store.retention import HOUR_MS, LogFile, decide, full_disk_story, local_hour
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -90,6 +92,7 @@ class Expiry:
         if self._followed_offset != self._log.min_offset:
             self._log.segments.sync_names()  # refused before, perhaps: what leads to messages goes after they have gone
             deleted += self._follow_log_start()
+        deleted += drop_old_tails(self._files, now_ms - self._config.file_reserved_time * HOUR_MS)
         return ExpireReport(tuple(deleted), self._log.min_offset, plan.is_forced, plan.is_disk_full)
 
     def adopt(self, config: StoreConfig) -> None:

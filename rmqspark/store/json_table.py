@@ -10,10 +10,14 @@ The order in which a new version is saved, and why:
    version, with 3 alone `<name>` is the new one, with neither all is as it was.
 
 So at every moment `<name>` or `.bak` is whole, and as new as what `save` last returned for.
+
+Of a table with secrets `.bak` is the same version once more, not the one before: what was taken out of it, or changed,
+is to be read nowhere. It is made so after step 4, and by `load` where a crash came between.
 """
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from rmqspark.errors import DamagedFile, DecodeError
@@ -28,13 +32,15 @@ T = TypeVar("T")
 
 
 class JsonTable:
-    """The file at `path` and its copy. Knows nothing of what is in it; call `load` before the first `save`.
+    """The file at `path` and its copy. Knows nothing of what is in it but whether it `has_secrets`; call `load` before
+    the first `save`.
 
     `warning` is empty, or says that `load` had to fall back to the copy and why.
     """
 
-    def __init__(self, files: FileSystem, path: str) -> None:
+    def __init__(self, files: FileSystem, path: str, *, has_secrets: bool = False) -> None:
         self._files = files
+        self._has_secrets = has_secrets
         self._directory = path.rpartition("/")[0]
         self.path = path
         self.backup_path = f"{path}.bak"
@@ -51,6 +57,7 @@ class JsonTable:
         self._is_sound = current.value is not None
         if current.value is not None:
             self.warning = ""
+            self._forget_before()
             return current.value
         backup = self._read(self.backup_path, parse)
         if backup.value is not None:
@@ -75,18 +82,31 @@ class JsonTable:
         self._files.rename(temporary_path, self.path)
         self._is_sound = True
         self._files.sync_directory(self._directory)
+        self._forget_before()
+
+    def _forget_before(self) -> None:
+        """Puts the current version in the place of one with secrets that count no more."""
+        if not self._has_secrets or not self._files.exists(self.backup_path):
+            return
+        current = self._content(self.path)
+        if self._content(self.backup_path) == current:
+            return
+        temporary_path = f"{self.path}.tmp"
+        write_whole(self._files, temporary_path, current)
+        self._files.rename(temporary_path, self.backup_path)
+        self._files.sync_directory(self._directory)
+
+    def _content(self, path: str) -> bytes:
+        with closing(self._files.open(path, read_only=True)) as file:
+            return file.pread(file.size(), 0)
 
     def _read(self, path: str, parse: Callable[[str], T]) -> _Version[T]:
         if not self._files.exists(path):
             return _Version(None, "is missing", is_there=False)
-        file = self._files.open(path, read_only=True)
         try:
-            text = file.pread(file.size(), 0).decode()
-            return _Version(parse(text), "", is_there=True)
+            return _Version(parse(self._content(path).decode()), "", is_there=True)
         except (ValueError, DecodeError) as error:
             return _Version(None, f"cannot be read ({error})", is_there=True)
-        finally:
-            file.close()
 
 
 class _Version(NamedTuple, Generic[T]):

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Final
 from rmqspark.errors import RecordError, StoreError
 from rmqspark.protocol.records.record import BLANK_BYTES, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_RECORD_BYTES
 from rmqspark.protocol.records.record_batch import RecordBatch
+from rmqspark.store.cut_tails import keep_tail
 from rmqspark.store.dispatcher import Dispatch
-from rmqspark.store.files import make_directories, write_whole
+from rmqspark.store.files import write_whole
 from rmqspark.store.log.commit_log import Placement
 from rmqspark.store.recovery.redispatch import Redispatcher
 from rmqspark.store.recovery.scan import LogScan, Records, whole_records
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from rmqspark.store.log.commit_log import CommitLog
     from rmqspark.store.queues.consume_queues import ConsumeQueues
 
-CUT_DIRECTORY: Final = "cut"
 FOLLOWING: Final = "following"  # a file that is there from the first start as a slave's store to the next as a master's
 _KNOWN_MAGICS: Final = (MAGIC_V1, MAGIC_V2, MAGIC_BLANK)
 MOST_RECORD_BYTES: Final = 32 << 20
@@ -244,7 +244,8 @@ class ReplicaLog:
         self._flusher.flush()
         if self._dispatcher.fault is not None:
             raise self._dispatcher.fault
-        kept = self._keep(physical_offset)
+        tail = self.read(physical_offset, self._log.end_offset - physical_offset)
+        kept = keep_tail(self._files, physical_offset, tail)
         try:
             self._take_back(physical_offset)
         except BaseException as error:
@@ -266,13 +267,6 @@ class ReplicaLog:
         self._dispatcher.rewind(physical_offset)
         self._cut_index(physical_offset)
         self._flusher.flush(thorough=True)
-
-    def _keep(self, physical_offset: int) -> str:
-        path = f"{CUT_DIRECTORY}/{physical_offset:020d}-{self._log.end_offset:020d}"
-        make_directories(self._files, CUT_DIRECTORY)
-        write_whole(self._files, path, self.read(physical_offset, self._log.end_offset - physical_offset))
-        self._files.sync_directory(CUT_DIRECTORY)
-        return path
 
     def _lower_checkpoint(self, physical_offset: int) -> None:
         current = self._checkpoint_file.current

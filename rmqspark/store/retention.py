@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from enum import IntEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqspark.store.config import StoreConfig, parse_hours
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from rmqspark.store.files import DiskUsage
 
-_HOUR_MS = 3_600_000
+HOUR_MS: Final = 3_600_000
 _WARNING_PERCENT_BOUNDS = (35, 90)
 _FORCIBLY_PERCENT_BOUNDS = (30, 85)
 
@@ -74,7 +74,7 @@ def decide(
         pressure, is_full = _by_ratios(disks, config, was_disk_full)
     is_forced = pressure >= _Pressure.FORCE and config.clean_file_forcibly_enable
     is_time = pressure >= _Pressure.SPACE or hour in parse_hours(config.delete_when)
-    expired_before_ms = now_ms - config.file_reserved_time * _HOUR_MS
+    expired_before_ms = now_ms - config.file_reserved_time * HOUR_MS
     chosen: list[LogFile] = []
     if is_time:
         written_ms = write_times_ms(now_ms, log_files)

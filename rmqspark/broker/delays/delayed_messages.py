@@ -127,9 +127,10 @@ class DelayedMessages:
         if not due:
             return False
         reader = QueueReader(self._store, SCHEDULE_TOPIC, first, queue_id=level - 1, end_offset=first + due)
-        self._deliveries.deliver(reader.chunk())
-        self._next_offsets[level] = reader.next_offset
-        return reader.next_offset > first
+        records = reader.chunk()
+        done = self._deliveries.deliver(records)
+        self._next_offsets[level] = reader.next_offset if done == len(records) else records[done].queue_offset
+        return self._next_offsets[level] > first
 
     def _count_due(self, level: int, first: int) -> int:
         """How many of a level's next messages are to be delivered now.

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from rmqspark.broker.metrics.arrivals import Arrivals
     from rmqspark.broker.topics import TopicTable
+    from rmqspark.errors import RmqError
     from rmqspark.protocol.records.record import Record
     from rmqspark.store.draft import Appended, Draft
     from rmqspark.store.message_store import MessageStore
@@ -40,12 +41,25 @@ class Deliveries:
         self._append = append
         self._topics = topics
         self._arrivals = arrivals
+        self.left_out = 0
+        """How many there were that can be delivered nowhere. The log names each; they stay where they waited."""
 
-    def deliver(self, records: Sequence[Record], more: bytes = b"") -> None:
-        """All of these or none, with `more` behind their properties. Raises what the store refuses them with.
+    def deliver(self, records: Sequence[Record], more: bytes = b"") -> int:
+        """All of these, with `more` behind their properties, or where one cannot be delivered the first of them;
+        returns how many are done with. The one is left out when it is the first: it would hold up all behind it for
+        ever. Raises what else the store refuses them with, all of them then.
 
         What waits is kept from expiring: only when it is delivered can a full disk be emptied.
         """
+        try:
+            self._deliver(records, more)
+        except (DecodeError, InvalidArgument) as error:
+            if len(records) > 1:
+                return self.deliver(records[: len(records) // 2], more)
+            self._leave_out(records[0], error)
+        return len(records)
+
+    def _deliver(self, records: Sequence[Record], more: bytes) -> None:
         drafts = [draft for record in records if (draft := self._draft_of(record, more)) is not None]
         if drafts:
             places = self._append(drafts, makes_room=True)
@@ -60,13 +74,10 @@ class Deliveries:
         return sorted(found - {0})
 
     def _draft_of(self, record: Record, more: bytes) -> Draft | None:
-        """What is delivered of a record; None, which is logged, where there is nobody to deliver it to."""
-        try:
-            place = place_of(record)
-            draft = delivered_draft(record, place, more)
-        except (DecodeError, InvalidArgument) as error:
-            log.error("a delayed message is left out", reason=str(error))
-            return None
+        """What is delivered of a record; None, which is logged, where there is nobody to deliver it to. Raises
+        DecodeError, InvalidArgument."""
+        place = place_of(record)
+        draft = delivered_draft(record, place, more)
         config = self._topics.get(place.topic)
         if config is None or self._store.deletions.took(place.topic, record.physical_offset):
             log.warning("a delayed message has no topic any more", topic=place.topic, queue_offset=record.queue_offset)
@@ -74,3 +85,14 @@ class Deliveries:
         if place.queue_id < config.writeQueueNums or not config.writeQueueNums:
             return draft
         return delivered_draft(record, place._replace(queue_id=place.queue_id % config.writeQueueNums), more)
+
+    def _leave_out(self, record: Record, error: RmqError) -> None:
+        self.left_out += 1
+        log.error(
+            "a delayed message is left out",
+            topic=record.topic,
+            queue_id=record.queue_id,
+            queue_offset=record.queue_offset,
+            physical_offset=record.physical_offset,
+            reason=str(error),
+        )

@@ -195,7 +195,10 @@ class TimedMessages:
         records = read
         if self._timetable.any_overruled(due.due_ms):
             records = [record for record in read if self._is_wanted(record, due.due_ms)]
-        self._deliveries.deliver(records, times_told(self._clock.now_ms()))
+        done = self._deliveries.deliver(records, times_told(self._clock.now_ms()))
+        if done < len(records):
+            left = records[done].queue_offset
+            due, read = due.before(left), [record for record in read if record.queue_offset < left]
         self._timetable.done(due)
         with IF_MEMORY_ALLOWS:
             for record in read:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _RECALLED = -1
 _UNTIDY = 1_000  # firsts that may be of seconds that are over
+_MINUTE_MS = 60_000
 
 
 class Due(NamedTuple):
@@ -23,6 +24,10 @@ class Due(NamedTuple):
 
     due_ms: int
     queue_offsets: Sequence[int]
+
+    def before(self, queue_offset: int) -> Due:
+        """Those of them that come before it."""
+        return self._replace(queue_offsets=self.queue_offsets[: bisect_left(self.queue_offsets, queue_offset)])
 
 
 class _Slot:
@@ -36,16 +41,30 @@ class _Slot:
         self.overruled: dict[str, int] = {}  # by key, the only offset that counts, or none
 
     @property
+    def waiting(self) -> int:
+        return len(self.queue_offsets) - self.done
+
+    @property
     def first(self) -> int | None:
         """The lowest offset that waits."""
         return self.queue_offsets[self.done] if self.done < len(self.queue_offsets) else None
+
+
+class _Minute:
+    """The slots of one minute, and how many messages wait in them: so that counting need not look at each."""
+
+    __slots__ = ("slots", "waiting")
+
+    def __init__(self) -> None:
+        self.slots: dict[int, _Slot] = {}
+        self.waiting = 0
 
 
 class Timetable:
     """Offsets of the timer queue, by their time."""
 
     def __init__(self) -> None:
-        self._slots: dict[int, _Slot] = {}
+        self._minutes: dict[int, _Minute] = {}
         self._times: list[int] = []  # a heap of the slots' keys
         self._firsts: list[tuple[int, int]] = []  # a heap: an offset that was a slot's first to wait, and its key
         self.size = 0  # messages that wait, and keys of which it is known that they are overruled
@@ -56,6 +75,7 @@ class Timetable:
         if slot.first is None:
             heapq.heappush(self._firsts, (queue_offset, due_ms))
         slot.queue_offsets.append(queue_offset)
+        self._minutes[due_ms // _MINUTE_MS].waiting += 1
         self.size += 1
 
     def overrule(self, due_ms: int, key: str, queue_offset: int | None) -> None:
@@ -66,48 +86,59 @@ class Timetable:
 
     def counts(self, due_ms: int, key: str, queue_offset: int) -> bool:
         """Whether the message is to be delivered, by all that is known until now."""
-        return self._slots[due_ms].overruled.get(key, queue_offset) == queue_offset
+        return self._slot(due_ms).overruled.get(key, queue_offset) == queue_offset
 
     def any_overruled(self, due_ms: int) -> bool:
         """Whether any message of that time does not count."""
-        return bool(self._slots[due_ms].overruled)
+        return bool(self._slot(due_ms).overruled)
 
     def next_due(self, before_ms: int, most: int) -> Due | None:
         """The first messages that are due, of one second, without taking them out; None while none is."""
         while self._times and self._times[0] < before_ms:
-            slot = self._slots[self._times[0]]
+            slot = self._slot(self._times[0])
             if slot.first is not None:
                 return Due(self._times[0], slot.queue_offsets[slot.done : slot.done + most])
-            del self._slots[heapq.heappop(self._times)]
+            self._drop(heapq.heappop(self._times))
             self.size -= len(slot.overruled)
             self._tidy()
         return None
 
     def _tidy(self) -> None:
         """Of seconds that are over nothing is kept, however long the first message waits that is left."""
-        if len(self._firsts) > 2 * len(self._slots) + _UNTIDY:
-            waiting = ((slot.first, due_ms) for due_ms, slot in self._slots.items())
+        if len(self._firsts) > 2 * len(self._times) + _UNTIDY:
+            waiting = ((self._slot(due_ms).first, due_ms) for due_ms in self._times)
             self._firsts = [(first, due_ms) for first, due_ms in waiting if first is not None]
             heapq.heapify(self._firsts)
 
     def done(self, due: Due) -> None:
         """These have been delivered, or never will be."""
-        self._slots[due.due_ms].done += len(due.queue_offsets)
+        self._slot(due.due_ms).done += len(due.queue_offsets)
+        self._minutes[due.due_ms // _MINUTE_MS].waiting -= len(due.queue_offsets)
         self.size -= len(due.queue_offsets)
 
     def count_between(self, from_ms: int, bounds_ms: Sequence[int]) -> list[int]:
-        """How many wait that are due from there to each of these times, which rise, and not to the one before."""
-        counts = [0] * (len(bounds_ms) + 1)
-        for due_ms, slot in self._slots.items():
-            if due_ms >= from_ms:
-                counts[bisect_right(bounds_ms, due_ms)] += len(slot.queue_offsets) - slot.done
-        return counts[:-1]
+        """How many wait that are due from there to each of these times, which rise, and not to the one before. Looks
+        at each minute in between, and at the slots of those minutes that some of these times are in."""
+        edges = [from_ms, *bounds_ms]
+        divided = {edge // _MINUTE_MS for edge in edges}
+        counts = [0] * (len(edges) + 1)
+        for number in range(from_ms // _MINUTE_MS, edges[-1] // _MINUTE_MS + 1):
+            minute = self._minutes.get(number)
+            if minute is None:
+                continue
+            if number not in divided:
+                counts[bisect_right(edges, number * _MINUTE_MS)] += minute.waiting
+                continue
+            for due_ms, slot in minute.slots.items():
+                counts[bisect_right(edges, due_ms)] += slot.waiting
+        return counts[1:-1]
 
     def first_offset(self) -> int | None:
         """The lowest offset of all that wait. It only rises, so what has been passed is looked at once."""
         while self._firsts:
             known, due_ms = self._firsts[0]
-            slot = self._slots.get(due_ms)
+            minute = self._minutes.get(due_ms // _MINUTE_MS)
+            slot = None if minute is None else minute.slots.get(due_ms)
             first = None if slot is None else slot.first
             if first == known:
                 return known
@@ -118,8 +149,19 @@ class Timetable:
         return None
 
     def _slot(self, due_ms: int) -> _Slot:
-        slot = self._slots.get(due_ms)
+        """Of that time; it is made where there is none."""
+        number = due_ms // _MINUTE_MS
+        minute = self._minutes.get(number)
+        if minute is None:
+            minute = self._minutes[number] = _Minute()
+        slot = minute.slots.get(due_ms)
         if slot is None:
-            slot = self._slots[due_ms] = _Slot()
+            slot = minute.slots[due_ms] = _Slot()
             heapq.heappush(self._times, due_ms)
         return slot
+
+    def _drop(self, due_ms: int) -> None:
+        number = due_ms // _MINUTE_MS
+        del self._minutes[number].slots[due_ms]
+        if not self._minutes[number].slots:
+            del self._minutes[number]

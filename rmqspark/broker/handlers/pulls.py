@@ -266,6 +266,7 @@ class PullHandlers:
                 permit.wanted.tag_codes,
                 self._clock.monotonic_ms() + wait_ms,
                 request,
+                request.connection.peer[0],
                 text_length=_text_length(header) + (len(permit.wanted.sql.expression) if permit.wanted.sql else 0),
                 was_at_end=header.queueOffset == max_offset,
             )

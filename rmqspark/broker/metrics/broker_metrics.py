@@ -31,6 +31,7 @@ from rmqspark.broker.metrics.families import (
     THROUGHPUT_IN,
     THROUGHPUT_OUT,
     TOPIC_NUMBER,
+    UNDELIVERED,
     WATERMARK,
 )
 from rmqspark.broker.metrics.figures import Figures, word
@@ -168,4 +169,5 @@ class BrokerMetrics:
         figures.add(CONNECTIONS, (), self.connections())
         figures.add(HELD_PULLS, (), parts.pulls.held)
         figures.add(LEASES, (), len(parts.tables.locks))
+        figures.add(UNDELIVERED, (), parts.deliveries.left_out)
         tell_replicas(figures, given.config, parts.role, parts.store.end_offset)

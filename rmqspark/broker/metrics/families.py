@@ -286,6 +286,12 @@ REFUSED_SLAVES: Final = Family(
     "Connections to the port for slaves that were ended: of a stranger, no_tls, no_proof of who it is, or protocol: it "
     "said what no slave says",
 )
+UNDELIVERED: Final = Family(
+    "rmqspark_undelivered_messages",
+    "counter",
+    (),
+    "Messages whose time came and that can be delivered nowhere; the log names each, and they stay where they waited",
+)
 
 FAMILIES: Final[tuple[Family, ...]] = tuple(value for value in list(globals().values()) if isinstance(value, Family))
 """All of them, in this order."""

@@ -116,6 +116,9 @@ class Pulls:
                 self._submit_pull(broker, held, asked, tell, reads_in_bulk=reads_in_bulk)
         except RmqError as error:
             tell(Gone(error))
+        except Exception as error:  # noqa: BLE001 - a bug: told, and the queue tried again, or it would stand still
+            _log.exception("%s could not be asked for what comes next in %s", held.queue.broker_name, held.queue)
+            tell(Gone(_fault(error)))
 
     def _submit_pull(
         self,
@@ -208,4 +211,8 @@ def _pulled(done: Future[T], outcome: Callable[[T], Pulled], broker_name: str, i
         return Gone(error)
     except Exception as error:  # noqa: BLE001 - a bug: told, and the queue tried again, or it would stand still
         _log.exception("What %s answered to a pull could not be understood", broker_name)
-        return Gone(ServerFault(f"{type(error).__name__}: {error}"))
+        return Gone(_fault(error))
+
+
+def _fault(error: Exception) -> ServerFault:
+    return ServerFault(f"{type(error).__name__}: {error}")

@@ -45,10 +45,16 @@ class Division(NamedTuple):
 
 
 class Leaving(NamedTuple):
-    """A queue that was released. The future is done when it is committed, and unlocked."""
+    """A queue that was released. The future is done when it is committed, and unlocked; of one that `is_lost`, when
+    no listener is at work on it any more."""
 
     held: ProcessQueue
     gone: Future[None]
+    is_lost: bool
+
+    @property
+    def needs_lock(self) -> bool:
+        return self.held.is_at_work and not self.is_lost
 
 
 class Rebalancer:
@@ -155,7 +161,7 @@ class Rebalancer:
 
     def _release(self, queue: MessageQueue, *, is_lost: bool = False) -> None:
         held = self._held.pop(queue)
-        self._leaving[queue] = Leaving(held, self._pump.release(held, is_lost=is_lost))
+        self._leaving[queue] = Leaving(held, self._pump.release(held, is_lost=is_lost), is_lost)
 
     def _has_left(self, queue: MessageQueue) -> bool:
         """Whether it may be taken again: what was consumed of it is committed, and nobody is at work on it in order."""
@@ -188,9 +194,9 @@ class Rebalancer:
 
         A lock that could not be renewed since its broker is away lasts until it ends by itself: then nothing is
         consumed. One that is another's is lost, and with it what was not committed. Locks of queues that are released
-        are renewed as long as a listener is at work on them.
+        are renewed as long as a listener is at work on them; not of lost ones, as nobody would give them back.
         """
-        at_work = [queue for queue, leaving in self._leaving.items() if leaving.held.is_at_work]
+        at_work = [queue for queue, leaving in self._leaving.items() if leaving.needs_lock]
         locked, unknown = self._membership.lock([*self._held, *at_work, *take])
         for queue in at_work:
             if self._leaving[queue].gone.done():  # the lock may have come after the unlocking

@@ -105,6 +105,8 @@ class StoreReport:
     queues: list[QueueFigures] = field(default_factory=list)
     index: list[IndexFigures] = field(default_factory=list)
     tables: list[str] = field(default_factory=list)
+    cut_files: int = 0  # what was cut off the log while it was a slave's, and is kept for a while
+    cut_bytes: int = 0
     findings: Findings = field(default_factory=Findings)
 
     @property

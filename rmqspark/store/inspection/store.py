@@ -18,6 +18,7 @@ from rmqspark.protocol.names import SCHEDULE_TOPIC
 from rmqspark.protocol.records.record import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, SysFlag
 from rmqspark.store.checkpoint import PATH as CHECKPOINT
 from rmqspark.store.config import parse_delay_levels
+from rmqspark.store.cut_tails import cut_tails
 from rmqspark.store.inspection.findings import Finding, Kind, StoreReport
 from rmqspark.store.inspection.index_entries import IndexEntries
 from rmqspark.store.inspection.index_files import check_index
@@ -97,6 +98,8 @@ class _Inspection:
     def _go_on(self) -> None:
         report = self._report
         read_identity(self._files, report)
+        tails = cut_tails(self._files)
+        report.cut_files, report.cut_bytes = len(tails), sum(tail.size_bytes for tail in tails)
         self._load_log()
         checkpoint = read_checkpoint(self._files, self._findings, has_log=bool(self._log))
         report.written_by = "rmqspark" if checkpoint.is_sealed else "rocketmq"

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.protocol.bodies.access_control import UserInfo
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.headers.access_control import DeleteAclRequestHeader
+from rmqspark.protocol.headers.access_control import DeleteAclRequestHeader, UserRequestHeader
 from rmqspark.remoting.access import Access, Credentials
 
 if TYPE_CHECKING:
@@ -73,7 +74,8 @@ def test_users_are_made_and_given_rights(processes: Processes) -> None:
     ]
     assert [right["servers"] for right in rights] == [servers] * 3
     assert "Topic:ord*" not in done("acl", "list", "--resource", "Topic:orders")
-    for name in ("store/broker-a/config/users.json", "store/namesrv/users.json"):
+    paths = ("store/broker-a/config/users.json", "store/namesrv/users.json")
+    for name in (*paths, *(f"{path}.bak" for path in paths)):
         assert stat.S_IMODE((processes.directory / name).stat().st_mode) == 0o600
 
     assert server.end(signal.SIGINT) == 0
@@ -93,6 +95,34 @@ def test_users_are_made_and_given_rights(processes: Processes) -> None:
     assert "There is no user 'ann'." in rmq("user", "describe", "ann").err
     assert json.loads(done("acl", "list", "--json")) == []
     assert processes.errors.count("secret") == 0
+
+
+def test_a_user_that_only_some_servers_have_can_be_made_on_all(processes: Processes) -> None:
+    """As where one was away: without leave to go on it is told who has it; with it all have this password and type."""
+    server = guarded(processes)
+    with ClusterClient(server.namesrv, access=Access(Credentials("root", "root-secret"))) as cluster:
+        body = UserInfo("another-secret", userType="Super").encode()
+        header = UserRequestHeader("ann")
+        cluster.broker("broker-a").call(RequestCode.AUTH_CREATE_USER, header, body, timeout_ms=10_000)
+
+    def create(*words: str) -> Outcome:
+        words = ("user", "create", "ann", "--password-file", "-", *words)
+        return processes.run(*words, stdin=b"ann-secret\n", RMQ_NAMESRV=server.namesrv, **ROOT)
+
+    refused = create()
+    assert refused.code == 1
+    assert f"The user is existed. It is on broker-a, and not on {server.namesrv}." in refused.err
+    assert "--exist-ok" in refused.err
+    for _ in range(2):
+        assert create("--exist-ok").code == 0
+    assert "--exist-ok" in create().err
+    described = processes.run("user", "describe", "ann", "--json", RMQ_NAMESRV=server.namesrv, **ROOT).out
+    assert json.loads(described) == [
+        {"username": "ann", "type": "Normal", "enabled": True, "servers": ["broker-a", server.namesrv]}
+    ]
+    everything = ("acl", "create", "ann", "--resource", "*", "--actions", "All")
+    assert processes.run(*everything, RMQ_NAMESRV=server.namesrv, **ROOT).code == 0
+    assert processes.run("topic", "create", "orders", RMQ_NAMESRV=server.namesrv, **ANN).code == 0, "its new password"
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqspark import Message
+from rmqspark.client.broker_client import BrokerClient
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.pushing.process_queue import ProcessQueue, Room
-from rmqspark.client.pushing.pulls import Found, Moved, Pulls
+from rmqspark.client.pushing.pulls import Found, Gone, Moved, Pulls
 from rmqspark.client.pushing.subscription import Subscription
 from rmqspark.model import MessageQueue
 from rmqspark.testing.manual_clock import ManualClock
@@ -104,6 +105,20 @@ def test_what_is_consumed_is_committed_with_each_request(cluster: ClusterClient,
         expected = reader.held.commit_offset
         reader.read(room)
         assert (reader.committed() or 0) == expected
+
+
+def test_a_bug_while_asking_is_told_and_the_queue_is_read_on(
+    cluster: ClusterClient, backlog: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A queue that is asked about and never hears of it would stand still for ever."""
+    reader = Reader(cluster, backlog)
+    with monkeypatch.context() as patch:
+        patch.setattr(BrokerClient, "submit_pull", lambda *_, **__: {}["a bug"])
+        pulled = reader.ask(BATCH)
+    assert isinstance(pulled, Gone)
+    assert "KeyError" in str(pulled.error)
+    assert "could not be asked" in caplog.text
+    assert reader.read(BATCH) == list(range(BATCH))
 
 
 def test_an_operator_is_heard_in_the_middle_of_a_backlog(

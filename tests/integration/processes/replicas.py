@@ -18,7 +18,8 @@ from rmqspark.protocol.codes import RequestCode
 from rmqspark.remoting.blocking import BlockingConnection
 from rmqspark.testing.ports import reserved_port
 
-from .load import ONE_TRY, Load
+from .load import ONE_TRY, QUEUES, Load
+from .readers import scan
 from .servers import BROKER, COMMAND, SMALL_FILES, _environment, _flags
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from rmqspark.testing.history import History
+    from rmqspark.testing.history_checker import Checker
 
 _READY = b"Ctrl-C stops it."
 _PATIENCE_S = 60
@@ -173,6 +175,29 @@ class Senders(Load):
 
     def _tail(self, name: str) -> None:
         del name
+
+
+def bring_back_master(replicas: Replicas, load: Senders, history: History, checker: Checker, reader: str) -> None:
+    """The master was killed under this load: `reader` finds all that was acknowledged on its slave; then it is back."""
+    scan(history, reader, replicas.namesrv, dict.fromkeys(QUEUES, 0))
+    _check(checker)
+    replicas.master.start()
+    replicas.wait_until_in_step()
+    load.settle(load.doubts)
+
+
+def check_the_end(replicas: Replicas, history: History, checker: Checker) -> int:
+    """Both have the same log, and all that was acknowledged is in it; returns where the logs end."""
+    end = replicas.wait_until_copied()
+    scan(history, "master", replicas.namesrv, dict.fromkeys(QUEUES, 0))
+    checker.finish()
+    _check(checker)
+    assert replicas.slave.log_up_to(end) == replicas.master.log_up_to(end)
+    return end
+
+
+def _check(checker: Checker) -> None:
+    assert not checker.violations, "\n".join(map(str, checker.violations[:20]))
 
 
 def wait_until(holds: Callable[[], bool], told: Callable[[], str]) -> None:

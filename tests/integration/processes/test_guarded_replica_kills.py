@@ -12,8 +12,7 @@ from rmqspark.testing.history import History
 from rmqspark.testing.history_checker import Checker
 
 from .load import QUEUES, TOPIC
-from .readers import scan
-from .replicas import PROBES, Replicas, Senders
+from .replicas import PROBES, Replicas, Senders, bring_back_master, check_the_end
 from .servers import BROKER
 
 if TYPE_CHECKING:
@@ -69,14 +68,6 @@ def test_kills_with_tls_and_users_on(
         with (load := Senders(history, replicas, "after", rng.getrandbits(32))):
             assert history.wait_for(lambda: history.acknowledged >= before + 300, _PATIENCE_S), load.failure
             replicas.master.kill()
-        scan(history, "slave", replicas.namesrv, dict.fromkeys(QUEUES, 0))
-        assert not checker.violations, "\n".join(map(str, checker.violations[:20]))
-        replicas.master.start()
-        replicas.wait_until_in_step()
-        load.settle(load.doubts)
-        end = replicas.wait_until_copied()
-        scan(history, "master", replicas.namesrv, dict.fromkeys(QUEUES, 0))
-        checker.finish()
-        assert not checker.violations, "\n".join(map(str, checker.violations[:20]))
-        assert replicas.slave.log_up_to(end) == replicas.master.log_up_to(end)
+        bring_back_master(replicas, load, history, checker, "slave")
+        check_the_end(replicas, history, checker)
         assert "refused to send the log" not in replicas.master.errors

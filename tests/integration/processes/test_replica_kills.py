@@ -11,8 +11,7 @@ from rmqspark.testing.history import History
 from rmqspark.testing.history_checker import Checker
 
 from .load import QUEUES, TOPIC
-from .readers import scan
-from .replicas import PROBES, Replicas, Senders
+from .replicas import PROBES, Replicas, Senders, bring_back_master, check_the_end
 from .servers import BROKER
 
 if TYPE_CHECKING:
@@ -43,16 +42,8 @@ def test_what_a_sync_master_acknowledged_is_on_its_slave(
             with load:
                 assert history.wait_for(lambda goal=goal: history.acknowledged >= goal, _PATIENCE_S), load.failure
                 replicas.master.kill()
-            scan(history, f"slave-{kill}", replicas.namesrv, dict.fromkeys(QUEUES, 0))
-            assert not checker.violations, "\n".join(map(str, checker.violations[:20]))
-            replicas.master.start()
-            replicas.wait_until_in_step()
-            load.settle(load.doubts)
-        end = replicas.wait_until_copied()
-        scan(history, "master", replicas.namesrv, dict.fromkeys(QUEUES, 0))
-        checker.finish()
-        assert not checker.violations, "\n".join(map(str, checker.violations[:20]))
-        assert replicas.slave.log_up_to(end) == replicas.master.log_up_to(end)
+            bring_back_master(replicas, load, history, checker, f"slave-{kill}")
+        end = check_the_end(replicas, history, checker)
     tell(f"--randomly-seed={seed}: {kills} masters killed, {history.acknowledged} messages acknowledged, {end} bytes")
     assert history.acknowledged > 100 * kills
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -144,3 +145,19 @@ def test_calls_under_way_are_limited() -> None:
         calls.fail()
 
     asyncio.run(main())
+
+
+@pytest.mark.faults
+def test_a_connection_ends_though_the_other_side_takes_nothing() -> None:
+    """What it was sent is dropped in the end: a broker that stops does not wait for a name server that hangs."""
+
+    async def main(address: str) -> None:
+        connection = await AsyncConnection.open(address)
+        for _ in range(16):
+            connection.send_oneway(CODE, body=bytes(1 << 20))
+        await asyncio.wait_for(connection.close(timeout_ms=20), 30)
+        assert connection.closed
+        await connection.wait_closed()
+
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        asyncio.run(main(f"127.0.0.1:{deaf.getsockname()[1]}"))

@@ -14,6 +14,7 @@ from rmqspark.auth.resources import PolicyType, Resource
 from rmqspark.auth.users import User, UserType
 from rmqspark.errors import DamagedFile, InvalidArgument, NoPermission, NotWritable
 from rmqspark.protocol.bodies.access_control import AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo
+from rmqspark.testing.disk_faults import ProcessDied
 from rmqspark.testing.memory_files import MemoryFileSystem
 
 if TYPE_CHECKING:
@@ -54,6 +55,60 @@ def test_what_was_answered_survives_a_power_loss() -> None:
     assert [(name, [r.key for r in acl.policies[PolicyType.CUSTOM]]) for name, acl in again.acls()] == [
         ("ann", ["Group:*"])
     ]
+
+
+def test_a_password_that_was_changed_is_nowhere_on_disk() -> None:
+    """Nor that of a user who is gone: neither in the table nor in its copy, which is good for what a copy is for."""
+    files = MemoryFileSystem()
+
+    def on_disk() -> str:
+        return "".join(_text(files, f"config/{name}") for name in files.listdir("config"))
+
+    async def change() -> None:
+        accounts = Accounts(files)
+        accounts.found([ROOT])
+        await accounts.create_user(UserInfo("first-secret", None, None, "ann"))
+        await accounts.create_user(UserInfo("bobs-secret", None, None, "bob"))
+        await accounts.update_user(UserInfo("second-secret", None, None, "ann"), by_super=True)
+        assert "first-secret" not in on_disk()
+        await accounts.delete_user("bob", by_super=True)
+        assert "bobs-secret" not in on_disk()
+
+    asyncio.run(change())
+    files.crash()
+    assert "first-secret" not in on_disk()
+    files.open("config/users.json").truncate(0)
+    ann = Accounts(files).user("ann")
+    assert ann is not None
+    assert ann.password == "second-secret"
+
+
+@pytest.mark.faults
+def test_a_crash_before_an_old_password_is_forgotten_is_made_good_at_the_next_start() -> None:
+    """At whichever step it came, the users are those of before or after, and the copy has no other's secret."""
+    for step in range(1, 100):
+        files = MemoryFileSystem()
+        accounts = Accounts(files)
+        accounts.found([ROOT])
+        asyncio.run(accounts.create_user(UserInfo("first-secret", None, None, "ann")))
+        files.stop_at(step)
+        try:
+            asyncio.run(accounts.update_user(UserInfo("second-secret", None, None, "ann"), by_super=True))
+        except ProcessDied:
+            pass
+        else:
+            return
+        files.heal()
+        files.kill()
+        ann = Accounts(files).user("ann")
+        assert ann is not None
+        (other,) = {"first-secret", "second-secret"} - {ann.password}
+        assert other not in _text(files, "config/users.json.bak")
+    raise AssertionError("the change never came to its end")
+
+
+def _text(files: MemoryFileSystem, path: str) -> str:
+    return files.open(path, read_only=True).pread(1 << 20, 0).decode()
 
 
 def test_the_next_user_of_a_name_has_no_rights() -> None:

@@ -81,9 +81,10 @@ class ParkedMachine(RuleBasedStateMachine):
     def open(self) -> None:
         entropy = SystemEntropy()
         self.store = MessageStore.open("store", self.config, files=self.files, clock=self.clock, entropy=entropy)
-        topics = TopicTable(max_topics=10, now_ms=0)
-        topics.put(TopicConfig(topicName="orders", readQueueNums=4, writeQueueNums=4, perm=6), 0)
-        self.begin(Deliveries(self.store, self.append, topics, Arrivals(self.store.queues)))
+        self.topics = TopicTable(max_topics=10, now_ms=0)
+        self.topics.put(TopicConfig(topicName="orders", readQueueNums=4, writeQueueNums=4, perm=6), 0)
+        self.deliveries = Deliveries(self.store, self.append, self.topics, Arrivals(self.store.queues))
+        self.begin(self.deliveries)
 
     def append(self, drafts: Any, *, makes_room: bool = False) -> Any:
         return self.store.append(drafts, together=True, makes_room=makes_room)

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def member(connection: int, client: str = "", seen_ms: int = 0) -> Member:
-    return Member(SimpleNamespace(id=connection), client or f"c{connection}", "JAVA", 479, seen_ms)
+def member(connection: int, client: str = "", seen_ms: int = 0, address: str = "10.0.0.1") -> Member:
+    peer = SimpleNamespace(id=connection, peer=(address, 50_000 + connection))
+    return Member(peer, client or f"c{connection}", "JAVA", 479, seen_ms)
 
 
 def consumer(*topics: str, version: int = 1, group: str = "g", expression: str = "*", model: str = "CLUSTERING"):
@@ -103,7 +104,7 @@ def test_the_end_of_a_connection_costs_no_more_where_there_are_many_groups() -> 
     """Thousands end in the moment in which a network fails: a look at all groups for each would stop the broker."""
 
     def cost(groups: int) -> int:
-        clients = registry(max_groups=groups)
+        clients = registry(max_groups=2 * groups)
         for number in range(groups):
             clients.register_producer(f"p{number}", member(number))
             clients.register_consumer(consumer("orders", group=f"g{number}"), member(number))
@@ -154,6 +155,29 @@ def test_a_broker_knows_a_bounded_number_of_groups() -> None:
     clients.register_consumer(consumer("orders", group="a"), member(1))
     with pytest.raises(Busy):
         clients.register_consumer(consumer("orders", group="b"), member(1))
+
+
+def test_one_address_makes_half_of_the_groups_at_most() -> None:
+    """Others find room, whatever it invents; it may join theirs, and gets its part back when its own have gone."""
+    clients = registry(max_groups=4)
+    for number, name in enumerate(["a", "b"]):
+        clients.register_producer(name, member(number))
+        clients.register_consumer(consumer("orders", group=name), member(number))
+    for _ in range(2):
+        with pytest.raises(Busy, match=r"clients at 10\.0\.0\.1 get 2 of 4 places"):
+            clients.register_producer("c", member(2))
+        with pytest.raises(Busy, match=r"10\.0\.0\.1 get 2 of 4"):
+            clients.register_consumer(consumer("orders", group="c"), member(2))
+        clients.register_producer("theirs", member(3, address="10.0.0.2"))
+        clients.register_consumer(consumer("orders", group="theirs"), member(3, address="10.0.0.2"))
+        clients.register_producer("theirs", member(2))
+        clients.register_consumer(consumer("orders", group="theirs"), member(2))
+    clients.drop_connection(0)
+    clients.register_producer("c", member(2))
+    clients.register_consumer(consumer("orders", group="c"), member(2))
+    assert clients.expire(1 << 40) != []
+    for number in range(2):
+        clients.register_producer(f"again{number}", member(9))
 
 
 def test_broadcasting_groups_are_known_as_such() -> None:

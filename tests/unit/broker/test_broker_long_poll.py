@@ -34,7 +34,7 @@ def nobody_gone(_request: str) -> bool:
 
 def test_a_topic_s_pulls_are_taken_out_together() -> None:
     """Of all its queues and whatever they filter by; their places are free then, and other topics' pulls stay."""
-    pulls: ParkedPulls[str] = ParkedPulls(limit=3)
+    pulls: ParkedPulls[str] = ParkedPulls(limit=6)
     for pull in (parked("a"), parked("b", queue=1, tags={7}), replace(parked("c"), topic="bills")):
         pulls.park(pull)
     assert sorted(names(pulls.take_topic("orders"))) == ["a", "b"]
@@ -96,7 +96,7 @@ def test_the_scan_wakes_what_waited_long_enough_or_missed_something() -> None:
 
 def test_pulls_of_clients_that_are_gone_are_dropped() -> None:
     """Their place is free again after the next scan, and nobody answers them."""
-    pulls = ParkedPulls(limit=2)
+    pulls = ParkedPulls(limit=4)
     pulls.park(parked("gone"))
     pulls.park(parked("here"))
     assert pulls.due(0, lambda *_: 5, lambda request: request == "gone") == []
@@ -108,15 +108,29 @@ def test_a_broker_holds_a_bounded_number_of_pulls() -> None:
     """One more than the limit is told that the broker is busy; those held are not disturbed."""
     pulls = ParkedPulls(limit=2)
     pulls.park(parked("a"))
-    pulls.park(parked("b", queue=1))
+    pulls.park(replace(parked("b", queue=1), address="10.0.0.2"))
     with pytest.raises(Busy):
-        pulls.park(parked("c"))
+        pulls.park(replace(parked("c"), address="10.0.0.3"))
     assert len(pulls) == 2
+
+
+def test_one_address_holds_half_of_the_pulls_at_most() -> None:
+    """However many connections it has; others find room, and it gets its part back."""
+    pulls: ParkedPulls[str] = ParkedPulls(limit=4)
+    greedy = replace(parked("greedy"), address="10.0.0.1")
+    for _ in range(2):
+        pulls.park(greedy)
+    with pytest.raises(Busy, match=r"clients at 10\.0\.0\.1 get 2 of 4 places"):
+        pulls.park(greedy)
+    pulls.park(replace(parked("other"), address="10.0.0.2"))
+    assert arrive(pulls) == ["greedy", "greedy", "other"]
+    for _ in range(2):
+        pulls.park(greedy)
 
 
 def test_long_filters_take_more_room() -> None:
     """Filters of hundreds of tags cannot fill the memory that is meant for thousands of pulls; room comes back."""
-    pulls = ParkedPulls(limit=100)
+    pulls = ParkedPulls(limit=200)
     pulls.park(parked("long", tags=set(range(300))))
     with pytest.raises(Busy):
         pulls.park(parked("as long", tags=set(range(300))))
@@ -174,7 +188,7 @@ def test_a_pull_that_moved_is_told_so_by_the_next_scan() -> None:
 
 def test_long_texts_take_more_of_the_room() -> None:
     """What waits is bounded by what it holds in memory."""
-    pulls = ParkedPulls(limit=10)
+    pulls = ParkedPulls(limit=20)
     pulls.park(replace(parked("long"), text_length=2048))
     pulls.park(parked("short"))
     with pytest.raises(Busy):

@@ -17,6 +17,7 @@ from rmqspark.broker.delays.delayed_messages import DelayedMessages
 from rmqspark.broker.delays.deliveries import Deliveries
 from rmqspark.broker.delays.parking import Place, park
 from rmqspark.protocol.bodies.admin import DelayOffsetTable
+from rmqspark.protocol.bodies.route import TopicConfig
 from rmqspark.protocol.names import SCHEDULE_TOPIC
 from rmqspark.protocol.records.record import encode_record
 from rmqspark.store.config import StoreConfig
@@ -59,8 +60,8 @@ class DelayMachine(ParkedMachine):
             self.number += 1
             self.park(level, b"%d" % self.number)
 
-    def park(self, level: int, body: bytes) -> None:
-        parked = park(Place("orders", self.number % 4), b"", level, len(DELAYS_MS))
+    def park(self, level: int, body: bytes, topic: str = "orders") -> None:
+        parked = park(Place(topic, self.number % 4), b"", level, len(DELAYS_MS))
         record = encode_record(topic=parked.topic, body=body, properties=parked.properties, queue_id=parked.queue_id)
         self.store.append([Draft(parked.topic, parked.queue_id, record)])
 
@@ -94,8 +95,8 @@ def test_the_first_message_of_a_log_is_delivered_once() -> None:
     machine.teardown()
 
 
-def test_what_cannot_be_delivered_holds_up_its_own_level_alone() -> None:
-    """An operator has allowed less since: what waits in other levels comes in time, and the rest when it may."""
+def test_a_limit_that_was_lowered_since_is_none_for_what_was_accepted() -> None:
+    """It is delivered when its time comes, and holds up nobody."""
     machine = DelayMachine()
     roomy = replace(DelayMachine.config, mapped_file_size_commit_log=1 << 20)
     machine.config = roomy  # type: ignore[misc]
@@ -104,18 +105,28 @@ def test_what_cannot_be_delivered_holds_up_its_own_level_alone() -> None:
     machine.store.close()
     machine.config = replace(roomy, max_message_size=1_000)  # type: ignore[misc]
     machine.open()
-    machine.park(2, b"small")
+    machine.park(1, b"small")
+    machine.wait_for_all()
+    assert [len(message.body) for message in machine.look()[1]] == [100_000, 5]
+    machine.teardown()
+
+
+def test_what_fits_nowhere_is_left_out() -> None:
+    """Its topic has a name so long that it is larger than a file of the log when it is delivered; what waits behind it
+    comes, and the log says where it lies."""
+    machine = DelayMachine()
+    machine.start()
+    longest = "o" * 127
+    machine.topics.put(TopicConfig(topicName=longest, readQueueNums=4, writeQueueNums=4, perm=6), 0)
+    for body in (b"first", bytes(3_800), b"last"):
+        machine.park(1, body, longest)
     machine.clock.advance(ms=max(DELAYS_MS))
     with capture_logs() as logs:
-        for _ in range(3):
-            machine.deliver()
-    assert [len(message.body) for message in machine.look()[1]] == [5]
-    assert ["level 1" in entry["reason"] for entry in logs] == [True]
-    machine.store.close()
-    machine.config = roomy  # type: ignore[misc]
-    machine.open()
-    machine.deliver()
-    assert [len(message.body) for message in machine.look()[1]] == [5, 100_000]
+        machine.deliver()
+    assert [message.body for message in machine.look()[1]] == [b"first", b"last"]
+    assert [(entry["queue_offset"], "cannot take" in entry["reason"]) for entry in logs] == [(1, True)]
+    assert machine.deliveries.left_out == 1
+    machine.each_is_delivered_once_and_not_too_early()
     machine.teardown()
 
 

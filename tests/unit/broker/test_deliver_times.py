@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from itertools import pairwise
 
 import pytest
@@ -138,6 +139,50 @@ def test_seconds_that_are_over_take_no_memory() -> None:
         assert timetable.first_offset() == due.queue_offsets[0]
         timetable.done(due)
     assert timetable.first_offset() is None
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([0, 999, 60_000, 61_500, 119_999, 200_000]), st.integers(0, 5_000))),
+    st.integers(0, 250_000),
+    st.lists(st.integers(0, 400_000), max_size=5),
+    st.integers(0, 4),
+)
+def test_those_between_two_times_are_counted(
+    sent: list[tuple[int, int]], from_ms: int, after_ms: list[int], delivered: int
+) -> None:
+    """Within a minute and over many; what was delivered does not count."""
+    timetable = Timetable()
+    waiting = [minute_ms + ms for minute_ms, ms in sent]
+    for queue_offset, due_ms in enumerate(waiting):
+        timetable.add(due_ms, queue_offset)
+    for _ in range(delivered):
+        if due := timetable.next_due(1 << 40, 1):
+            timetable.done(due)
+            waiting.remove(due.due_ms)
+    bounds_ms = sorted(from_ms + ms for ms in after_ms)
+    found = timetable.count_between(from_ms, bounds_ms)
+    edges = pairwise([from_ms, *bounds_ms])
+    assert found == [sum(before <= due_ms < bound for due_ms in waiting) for before, bound in edges]
+
+
+def test_to_count_a_day_is_no_look_at_every_second_of_it() -> None:
+    """A scrape of the metrics asks for it, when three days are full."""
+    timetable, hour_ms = Timetable(), 3_600_000
+    for second in range(24 * 3_600):
+        timetable.add(second * 1_000, second)
+    looks = 0
+
+    def count(_frame: object, event: str, _: object) -> None:
+        nonlocal looks
+        looks += event == "c_call"
+
+    sys.setprofile(count)
+    try:
+        found = timetable.count_between(500, [hour_ms, 24 * hour_ms])
+    finally:
+        sys.setprofile(None)
+    assert found == [3_599, 23 * 3_600]
+    assert looks < 5_000, "a few for each minute"
 
 
 def test_a_message_can_be_overruled() -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
+from structlog.testing import capture_logs
 
 from rmqspark.broker.delays.deliver_times import park_until
 from rmqspark.broker.delays.deliveries import Deliveries
@@ -110,6 +111,43 @@ def test_large_messages_of_one_second_are_delivered_a_few_at_a_time() -> None:
     machine.clock.advance(ms=2_000)
     machine.deliver()
     assert [message.body[0] for message in machine.look()[1]] == list(range(6))
+    machine.teardown()
+
+
+def test_a_limit_that_was_lowered_since_is_none_for_what_was_accepted() -> None:
+    """It is delivered in its second, with all others of that second and behind it."""
+    machine = TimerMachine()
+    roomy = replace(TimerMachine.config, mapped_file_size_commit_log=1 << 20)
+    machine.config = roomy  # type: ignore[misc]
+    machine.start()
+    machine.park(bytes(100_000), machine.clock.now_ms() + 1_000, {})
+    machine.store.close()
+    machine.config = replace(roomy, max_message_size=1_000)  # type: ignore[misc]
+    machine.open()
+    for after_ms in (1_000, 2_000):
+        machine.park(b"small", machine.clock.now_ms() + after_ms, {})
+    machine.clock.advance(ms=3_000)
+    machine.deliver()
+    assert [len(message.body) for message in machine.look()[1]] == [100_000, 5, 5]
+    machine.teardown()
+
+
+def test_what_fits_nowhere_is_left_out() -> None:
+    """What is said of its delivery makes it larger than a file of the log; the others of its second come, together or
+    not, and those behind it."""
+    machine = TimerMachine()
+    machine.start()
+    due_ms = machine.clock.now_ms() + 1_000
+    for body in (b"first", bytes(3_910), *(b"%d" % number for number in range(40))):
+        machine.park(body, due_ms, {})
+    machine.park(b"last", due_ms + 1_000, {})
+    machine.clock.advance(ms=3_000)
+    with capture_logs() as logs:
+        machine.deliver()
+    expected = [b"first", *(b"%d" % number for number in range(40)), b"last"]
+    assert [message.body for message in machine.look()[1]] == expected
+    assert [(entry["queue_offset"], "cannot take" in entry["reason"]) for entry in logs] == [(1, True)]
+    assert (machine.deliveries.left_out, machine.timed.waiting) == (1, 0)
     machine.teardown()
 
 

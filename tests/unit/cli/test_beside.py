@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rmqspark.broker.config import BrokerConfig
-from rmqspark.cli.beside import check_they_can_talk
+from rmqspark.cli.beside import check_they_can_talk, without_clients_switch
+from rmqspark.cli.setting_flags import Sources
 from rmqspark.errors import InvalidArgument
 
 CERTIFICATE = {"tls_server_cert_path": "cert.pem"}
@@ -37,3 +38,26 @@ def test_what_does_not_go_together(settings: dict[str, object], story: str, miss
 def test_what_does(settings: dict[str, object]) -> None:
     """Without TLS, where it is not enforced, too."""
     check_they_can_talk(BrokerConfig(**settings))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("file", [{"tls_enable": False}, {"tls_enable": True}, {}])
+@pytest.mark.parametrize("flag", [None, "false", "true"])
+def test_the_switch_of_clients_alone_does_not_ask_for_tls(
+    file: dict[str, object], flag: str | None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it stands in a file or on the command line, too, it is meant for this queue."""
+    monkeypatch.setenv("RMQ_TLS_ENABLE", "true")
+    sources = Sources(file, {"tls_enable": flag})
+    found = without_clients_switch(sources.settings(BrokerConfig), sources)
+    assert found.tls_enable is (flag == "true" or (flag is None and bool(file)))
+    assert ("$RMQ_TLS_ENABLE is left aside" in capsys.readouterr().err) is (flag is None and not file)
+
+
+@pytest.mark.parametrize(
+    "settings", [CERTIFICATE, {"bind_address": "0.0.0.0", "insecure": True}], ids=["certificate", "network"]
+)
+def test_the_switch_counts_where_it_may_be_meant(settings: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a certificate; and beyond loopback, where nobody is to be left without TLS by a slip."""
+    monkeypatch.setenv("RMQ_TLS_ENABLE", "true")
+    sources = Sources(settings, {})
+    assert without_clients_switch(sources.settings(BrokerConfig), sources).tls_enable

@@ -146,6 +146,23 @@ def test_a_lock_that_is_renewed_too_late_is_given_up() -> None:
     assert bench.unlocked == QUEUES[2:]
 
 
+def test_a_lock_that_was_lost_is_not_asked_for_while_a_listener_is_at_work() -> None:
+    """Given by a broker then, it would be nobody's for a minute: what is lost is not unlocked when the work ends."""
+    bench = Bench(ordered=True)
+    bench.round()
+    bench.is_at_work, bench.others = True, {QUEUES[1]}
+    bench.round()
+    assert [(queue, is_lost) for queue, is_lost, _ in bench.released] == [(QUEUES[1], True)]
+    bench.others, bench.members = set(), ["me", "you", "they", "them"]
+    bench.round()
+    assert bench.asked_for == [QUEUES[0], *QUEUES[2:]]
+    bench.members = ["me"]
+    for _, _, gone in bench.released:
+        gone.set_result(None)
+    assert bench.round()
+    assert sorted(bench.reading) == QUEUES
+
+
 def test_locks_are_renewed_while_brokers_grant_them() -> None:
     """One that another has is lost, and got back when that is gone; one of a broker that is away lasts to its end."""
     bench = Bench(ordered=True)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import tracemalloc
 from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from rmqspark.protocol.records.record import blank_record
 from rmqspark.protocol.records.record_batch import RecordBatch
 from rmqspark.replication.admission import Admission
+from rmqspark.replication.joining import Window
+from rmqspark.replication.slave import _Session
 from rmqspark.replication.stream import (
     REPORT,
     TRANSFER_HEAD,
@@ -219,6 +223,27 @@ async def test_only_whole_records_are_confirmed() -> None:
     server.close()
     assert len(set(reports)) > 3
     assert set(reports) <= ends
+
+
+@on_loop
+async def test_what_waits_for_its_end_is_not_copied_with_each_chunk() -> None:
+    """A blank record is as large as a file, and comes a little at a time."""
+    copy = StoreBench(replace(SMALL, mapped_file_size_commit_log=8 << 20))
+    start = blank_record(8 << 20) + bytes(4 << 20)
+    chunk, allocated = bytes(4096), 0
+    async with following(copy, port=1) as slave:
+        session = _Session(slave, copy.store.replica, Window(), QUICK, slave._safe, None)
+        session._take([Transfer(0, start)])
+        tracemalloc.start()
+        try:
+            for number in range(32):
+                before, _ = tracemalloc.get_traced_memory()
+                tracemalloc.reset_peak()
+                session._take([Transfer(len(start) + number * len(chunk), chunk)])
+                allocated += tracemalloc.get_traced_memory()[1] - before
+        finally:
+            tracemalloc.stop()
+    assert allocated < 32 << 20, "a quarter of what 32 copies are: it has to grow now and then"
 
 
 @on_loop

@@ -13,7 +13,8 @@ from structlog.testing import capture_logs
 from rmqspark.errors import NotWritable, RecordError, StoreError
 from rmqspark.protocol.records.record import blank_record, encode_record
 from rmqspark.protocol.records.record_batch import RecordBatch
-from rmqspark.store.replica import CUT_DIRECTORY
+from rmqspark.store.cut_tails import DIRECTORY, drop_old_tails
+from rmqspark.store.inspection.store import inspect_store
 from rmqspark.testing.disk_faults import ProcessDied
 
 from .store_bench import SMALL, StoreBench
@@ -201,7 +202,7 @@ def test_a_tail_that_is_cut_off_leaves_nothing_behind(back: int, then: str) -> N
     incarnation, position = bench.store.incarnation, begins[-back]
     kept = bench.store.replica.cut(position)
     assert bench.read_file(kept) == raw[position:]
-    assert kept.startswith(CUT_DIRECTORY)
+    assert kept.startswith(DIRECTORY)
     if then != "go on":
         getattr(bench, then)()
         bench.store.replica.open_for_master()
@@ -214,6 +215,36 @@ def test_a_tail_that_is_cut_off_leaves_nothing_behind(back: int, then: str) -> N
     feed(bench, raw[position:], 100)
     assert_same(bench, original)
     assert len(bench.store.query("t", "m011", 0, 1 << 60, 10)) == 1
+
+
+def test_what_was_cut_off_is_kept_as_long_as_the_log_keeps_messages() -> None:
+    """Then it goes, and the log says so; an inspection says what is there."""
+    bench = slave()
+    feed(bench, log_of(master(3)), 1 << 20)
+    first = bench.store.replica.cut(bench.store.replica.record_begin(bench.store.end_offset - 1))
+    bench.clock.advance(hours=bench.config.file_reserved_time - 1)
+    second = bench.store.replica.cut(0)
+    bench.store.expire(bench.clock.now_ms())
+    report = inspect_store(bench.files, "store", is_open=True, on_progress=lambda *_: None)
+    assert (report.cut_files, report.cut_bytes) == (2, len(bench.read_file(first) + bench.read_file(second)))
+    bench.clock.advance(hours=1)
+    with capture_logs() as logs:
+        assert first in bench.store.expire(bench.clock.now_ms()).deleted
+    assert [entry["path"] for entry in logs] == [first]
+    assert bench.files.listdir(DIRECTORY) == [second.removeprefix("cut/")]
+
+
+def test_of_what_was_cut_off_the_newest_is_kept() -> None:
+    """However often a slave has to cut, it takes no more than so many bytes of the disk."""
+    bench = slave()
+    for rounds in (3, 4, 5):
+        feed(bench, log_of(master(rounds)), 1 << 20)
+        size = bench.store.end_offset
+        bench.clock.advance(ms=1)
+        newest = bench.store.replica.cut(0)
+    assert drop_old_tails(bench.files, 0) == []
+    assert len(drop_old_tails(bench.files, 0, most_bytes=size)) == 2
+    assert bench.files.listdir(DIRECTORY) == [newest.removeprefix("cut/")]
 
 
 def test_another_tail_in_the_place_of_the_one_that_was_cut_off() -> None:
@@ -270,7 +301,7 @@ def test_a_cut_that_the_disk_refuses_ends_writing() -> None:
                     bench.store.replica.append(raw)
                 with pytest.raises(NotWritable):
                     bench.store.replica.cut(position)
-                kept = bench.content(CUT_DIRECTORY).values()
+                kept = bench.content(DIRECTORY).values()
                 assert raw[position:] in kept or not kept
         else:
             break
