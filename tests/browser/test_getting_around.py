@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from .conftest import ready, visit
+from .seeding import COUNT, KEY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -162,20 +163,34 @@ def test_filters_are_in_the_address(filled: Console, opened: Open) -> None:
     assert rows(page) == seen
 
 
-def test_pages_of_messages(filled: Console, opened: Open) -> None:
-    """Page by page all of them come, each once."""
-    page = opened(filled.url + "/topics/orders/messages")
-    keys = page.locator("tbody tr td:nth-child(4)")
-    seen = keys.all_inner_texts()
+def orders(page: Page) -> list[str]:
+    """The first key of each row."""
+    return [text.split()[0] for text in page.locator("tbody tr td:nth-child(4)").all_inner_texts()]
+
+
+@pytest.mark.parametrize("query", ["", f"?key={KEY}"])
+def test_pages_of_messages(filled: Console, opened: Open, query: str) -> None:
+    """Page by page all of them come, each once; by a key, too."""
+    page = opened(f"{filled.url}/topics/orders/messages{query}")
+    seen = orders(page)
+    assert len(seen) == 50
     while page.get_by_role("link", name="Next page").count():
         page.get_by_role("link", name="Next page").click()
         page.wait_for_url(re.compile("cursor="))
         ready(page)
         page.wait_for_function(
-            "first => document.querySelector('tbody tr td:nth-child(4)')?.textContent !== first", arg=seen[-50]
+            "first => document.querySelector('tbody tr td:nth-child(4)')?.textContent.startsWith(first + ' ') === false",
+            arg=seen[-50],
         )
-        seen += keys.all_inner_texts()
-    assert sorted(seen) == sorted(f"order-{number}" for number in range(150))
+        seen += orders(page)
+    assert sorted(seen) == sorted(f"order-{number}" for number in range(COUNT))
+
+
+def test_the_oldest_with_a_key(filled: Console, opened: Open) -> None:
+    """Are on the last page, whatever the order on a page; it is said."""
+    page = opened(f"{filled.url}/topics/orders/messages?key={KEY}&order=oldest")
+    assert sorted(orders(page)) == [f"order-{number}" for number in range(100, COUNT)]
+    expect(page.get_by_text("older ones are on the next page")).to_be_visible()
 
 
 @pytest.mark.parametrize(
@@ -196,7 +211,7 @@ def test_ways_to_look_for_messages(filled: Console, opened: Open, query: str, fo
     if isinstance(found, str):
         expect(page.get_by_role("alert").filter(has_text=found)).to_be_visible()
         return
-    keys = page.locator("tbody tr td:nth-child(4)").all_inner_texts()
+    keys = orders(page)
     if isinstance(found, int):
         assert len(keys) == found
     else:

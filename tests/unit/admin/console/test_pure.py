@@ -190,6 +190,16 @@ def test_snippets_are_whole() -> None:
         assert f".option{option}" in code.spark
 
 
+def test_snippets_of_a_page_by_key_are_of_that_page() -> None:
+    """However many have the key: the rest of them lies elsewhere, or is another page of REST's."""
+    code = code_of(Wanted("orders", from_="-10m"), key="-7", cursor="eyJ")
+    assert code.cli.startswith(
+        "rmq message query orders --key=-7 --from=1970-01-01T00:00:01.000Z --to=1970-01-01T00:00:02.001Z --count=10000 "
+        """--json --namesrv 'h1:9876;h2:9876' | jq -c '.[] | select({"broker-a/1":[9,13],"broker-b/0":[7,8]}["""
+    )
+    assert code.rest.endswith("/topics/orders/messages?key=-7&from=-10m&limit=50&cursor=eyJ'")
+
+
 @pytest.mark.parametrize("key", [None, "a\"b\\'"])
 @pytest.mark.parametrize("offset", [None, "5:10", "-5"])
 @pytest.mark.parametrize("newest", [True, False])
