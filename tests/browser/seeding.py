@@ -57,7 +57,9 @@ def _order(number: int) -> Message:
         "total": round(9.99 + number * 1.25, 2),
         "items": [{"sku": f"A-{number % 5}", "count": 1 + number % 3}],
     }
-    return Message(TOPIC, json.dumps(body).encode(), _STATES[number % 3], [f"order-{number}", KEY], {"price": str(number)})
+    return Message(
+        TOPIC, json.dumps(body).encode(), _STATES[number % 3], [f"order-{number}", KEY], {"price": str(number)}
+    )
 
 
 def _groups(rmq: Rmq) -> None:

@@ -179,7 +179,7 @@ def test_pages_of_messages(filled: Console, opened: Open, query: str) -> None:
         page.wait_for_url(re.compile("cursor="))
         ready(page)
         page.wait_for_function(
-            "first => document.querySelector('tbody tr td:nth-child(4)')?.textContent.startsWith(first + ' ') === false",
+            "first => document.querySelector('tbody tr td:nth-child(4)')?.textContent.split(' ')[0] !== first",
             arg=seen[-50],
         )
         seen += orders(page)

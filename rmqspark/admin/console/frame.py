@@ -194,7 +194,8 @@ class Frame:
         if not ui.context.client.has_socket_connection:
             return
         if self._is_guest and self.visit.role is None:
-            ui.navigate.to(with_query("/login", {"next": with_query(self.visit.path, self.visit.given)}))
+            here = None if self.visit.has_signed_out else with_query(self.visit.path, self.visit.given)
+            ui.navigate.to(with_query("/login", {"next": here}))
             return
         self._banner.patch(self._banner_node())
 

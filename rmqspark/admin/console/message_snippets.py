@@ -129,7 +129,8 @@ def _between(where: Whereabouts, asked: Asked, shown: Sequence[MessageView], str
     only = f"select({table}[{_PLACE}] as $s | {_KEPT})"
     topic = asked.wanted.topic
     if asked.key:  # one document, where the other prints a line a message
-        command, only = where.cli("message", "query", topic, f"--key={asked.key}", *times, _MOST, "--json"), f".[] | {only}"
+        command = where.cli("message", "query", topic, f"--key={asked.key}", *times, _MOST, "--json")
+        only = f".[] | {only}"
     else:
         command = where.cli("consume", topic, *times, *_filters(asked.wanted), "--json")
     return f"{command} | jq -c {shlex.quote(only)}"

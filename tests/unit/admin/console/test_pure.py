@@ -79,8 +79,9 @@ def test_sessions_end() -> None:
     assert (sessions.role(admin), sessions.role(reader), sessions.role(None)) == (Role.ADMIN, Role.READ, None)
     sessions.end(admin)
     assert (sessions.role(admin), sessions.role(reader)) == (None, Role.READ)
+    assert (sessions.is_ended(admin), sessions.is_ended(reader), sessions.is_ended(None)) == (True, False, False)
     clock.advance(seconds=LONGEST_MS // 1000)
-    assert sessions.role(reader) is None
+    assert (sessions.role(reader), sessions.is_ended(reader)) == (None, False)
     assert Sessions(AdminConfig(), clock).role(None) is Role.ADMIN
 
 
