@@ -112,7 +112,7 @@ def test_all_times_change_alike(filled: Console, opened: Open) -> None:
     """UTC, or the browser's zone: every time on the page, the chart's too; and it stays so."""
     page = opened(filled.url + "/")
     times = page.locator("main time")
-    expect(page.locator("main svg").first).to_be_visible(timeout=30_000)
+    expect(page.locator("main svg").first).to_be_visible()
     assert all(text.endswith("Z") for text in times.all_inner_texts())
     page.get_by_label("Times").select_option("local")
     expect(page.locator("figcaption").first).to_contain_text("Europe/Berlin")
@@ -128,7 +128,7 @@ def test_charts_can_be_read(filled: Console, opened: Open) -> None:
     """A picture with a name that says what is in it, its unit and zone, and the same numbers as a table."""
     page = opened(filled.url + "/groups/billing")
     picture = page.get_by_role("img")
-    expect(picture).to_be_visible(timeout=30_000)
+    expect(picture).to_be_visible()
     assert re.match(r"Lag now 80 messages, ", picture.get_attribute("aria-label") or "")
     assert "messages, UTC" in page.locator("figcaption").inner_text()
     page.get_by_text("As a table").click()
@@ -198,6 +198,8 @@ def test_the_oldest_with_a_key(filled: Console, opened: Open) -> None:
     [
         ("key=order-42", ["order-42"]),
         ("sql=price > 147", ["order-149", "order-148"]),
+        ('body="id": 14', ["order-14", *(f"order-{number}" for number in range(140, 150))]),
+        ("body=nowhere", []),
         ("queue=broker-a/1&offset=5:7&order=oldest", 2),
         ("from=2000-01-01T00:00&to=2000-01-02T00:00", []),
         ("queue=9", "There is no queue '9'."),
@@ -216,6 +218,16 @@ def test_ways_to_look_for_messages(filled: Console, opened: Open, query: str, fo
         assert len(keys) == found
     else:
         assert sorted(keys) == sorted(found)
+
+
+def test_a_key_leads_to_all_that_have_it(filled: Console, opened: Open) -> None:
+    """From one message to the others of the same order, customer, or whatever the key is."""
+    page = opened(filled.url + "/topics/orders/messages?key=order-7")
+    page.locator("tbody th a").click()
+    page.get_by_role("link", name=KEY, exact=True).click()
+    page.wait_for_url(f"**/topics/orders/messages?key={KEY}")
+    ready(page)
+    assert len(orders(page)) == 50
 
 
 def test_a_list_is_filtered_as_somebody_types(filled: Console, opened: Open) -> None:

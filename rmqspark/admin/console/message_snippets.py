@@ -63,6 +63,9 @@ def _spark(where: Whereabouts, asked: Asked, stretches: Sequence[_Stretch], most
     if asked.key:
         condition = f"array_contains(split(keys, ' '), {_sql_text(asked.key)})"
         steps.append(f"rows = rows.where({json.dumps(condition)})")
+    if wanted.body:
+        condition = f"contains(body, cast({_sql_text(wanted.body)} as binary))"
+        steps.append(f"rows = rows.where({json.dumps(condition)})")
     steps.append(f"rows = rows.orderBy(rows.storeTimestamp{'.desc()' if wanted.newest_first else ''})")
     if not stretches:
         times = {"startingTimestamp": wanted.from_, "endingTimestamp": wanted.to}
@@ -114,10 +117,12 @@ def _cli(
 
 def _first(where: Whereabouts, wanted: Wanted, limit: int) -> str:
     """What the filters say. `rmq consume` reads on from the oldest: the newest are the last that it prints."""
-    count = [] if wanted.newest_first else [f"--count={limit}"]
+    count = [] if wanted.newest_first or wanted.body else [f"--count={limit}"]
     offset = [f"--offset={wanted.offset}"] if wanted.offset else []
     times = _times(wanted.from_, wanted.to)
     command = where.cli("consume", wanted.topic, *offset, *times, *_filters(wanted), *count, "--json")
+    if wanted.body:
+        command += f" | jq -c {shlex.quote(f'select(true{_has(wanted)})')}"
     return f"{command} | tail -n {limit}" if wanted.newest_first else command
 
 
@@ -126,7 +131,7 @@ def _between(where: Whereabouts, asked: Asked, shown: Sequence[MessageView], str
     times = _times(time_of(min(stored_ms)), time_of(max(stored_ms) + 1))
     kept = {f"{each.broker_name}/{each.queue_id}": [each.first, each.end] for each in stretches}
     table = json.dumps(kept, separators=(",", ":"), ensure_ascii=False)
-    only = f"select({table}[{_PLACE}] as $s | {_KEPT})"
+    only = f"select({table}[{_PLACE}] as $s | {_KEPT}{_has(asked.wanted)})"
     topic = asked.wanted.topic
     if asked.key:  # one document, where the other prints a line a message
         command = where.cli("message", "query", topic, f"--key={asked.key}", *times, _MOST, "--json")
@@ -134,6 +139,11 @@ def _between(where: Whereabouts, asked: Asked, shown: Sequence[MessageView], str
     else:
         command = where.cli("consume", topic, *times, *_filters(asked.wanted), "--json")
     return f"{command} | jq -c {shlex.quote(only)}"
+
+
+def _has(wanted: Wanted) -> str:
+    """A condition of jq's, behind others: in bodies that are text."""
+    return f' and ((.body // "") | contains({json.dumps(wanted.body)}))' if wanted.body else ""
 
 
 def _filters(wanted: Wanted) -> list[str]:
@@ -164,6 +174,7 @@ def _rest(where: Whereabouts, asked: Asked, limit: int, cursor: str | None) -> s
         to=wanted.to,
         tags=wanted.tags,
         sql=wanted.sql,
+        body=wanted.body,
         newest="true" if wanted.newest_first else None,
         limit=limit,
         cursor=cursor,

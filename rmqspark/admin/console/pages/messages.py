@@ -87,9 +87,14 @@ def show(frame: Frame, page: Page[MessageView], asked: Asked) -> Node:
 
 
 def _way_of_pages(page: Page[MessageView], asked: Asked) -> str:
-    """Who asks for the oldest first expects the oldest of all; of a key they are on the last page."""
-    is_odd = asked.key is not None and not asked.wanted.newest_first and page.next is not None
-    return " Messages with a key come from the newest on: older ones are on the next page." if is_odd else ""
+    """What somebody would take for the end of it, or for the wrong one."""
+    if page.next is None:
+        return ""
+    if asked.key is not None and not asked.wanted.newest_first:
+        return " Messages with a key come from the newest on: older ones are on the next page."
+    if page.items and len(page.items) < ON_A_PAGE:
+        return " It ends early, for bodies are large or few pass the filters: there are more on the next page."
+    return ""
 
 
 def show_tail(visit: Visit, tail: Tail) -> Node:

@@ -201,6 +201,16 @@ def test_snippets_of_a_page_by_key_are_of_that_page() -> None:
     assert code.rest.endswith("/topics/orders/messages?key=-7&from=-10m&limit=50&cursor=eyJ'")
 
 
+def test_snippets_look_into_bodies() -> None:
+    """As the page does: with what is written as it is written."""
+    code = code_of(Wanted("orders", body='it\'s "x"'))
+    assert """.queueOffset < $s[1] and ((.body // "") | contains("it'"'"'s \\"x\\"")))'""" in code.cli
+    assert r"""rows.where("contains(body, cast('it\\'s \"x\"' as binary))")""" in code.spark
+    assert "body=it%27s+%22x%22" in code.rest
+    nothing = code_of(Wanted("orders", body="x"), shown=[])
+    assert nothing.cli.endswith(""" | jq -c 'select(true and ((.body // "") | contains("x")))'""")
+
+
 @pytest.mark.parametrize("key", [None, "a\"b\\'"])
 @pytest.mark.parametrize("offset", [None, "5:10", "-5"])
 @pytest.mark.parametrize("newest", [True, False])
