@@ -52,6 +52,12 @@ class Asked:
         )
         return cls(wanted, given.get("key"), follows)
 
+    @property
+    def is_filtered_besides(self) -> bool:
+        """By what a key excludes."""
+        wanted = self.wanted
+        return any((wanted.queue, wanted.offset, wanted.tags, wanted.sql, wanted.body))
+
 
 def filter_form(visit: Visit) -> Node:
     def look(said: Mapping[str, str]) -> None:

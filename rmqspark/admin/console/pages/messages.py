@@ -77,7 +77,7 @@ def show(frame: Frame, page: Page[MessageView], asked: Asked) -> Node:
         filter_form(visit),
         h(
             "div",
-            h("p", f"{listed(page.items)} on this page.{_way_of_pages(page, asked)}", class_="note"),
+            h("p", f"{listed(page.items)} on this page.{_story(page, asked)}", class_="note"),
             _exports(visit, page.items),
             class_="section-head",
         ),
@@ -86,15 +86,16 @@ def show(frame: Frame, page: Page[MessageView], asked: Asked) -> Node:
     )
 
 
-def _way_of_pages(page: Page[MessageView], asked: Asked) -> str:
+def _story(page: Page[MessageView], asked: Asked) -> str:
     """What somebody would take for the end of it, or for the wrong one."""
-    if page.next is None:
-        return ""
-    if asked.key is not None and not asked.wanted.newest_first:
-        return " Messages with a key come from the newest on: older ones are on the next page."
-    if page.items and len(page.items) < ON_A_PAGE:
-        return " It ends early, for bodies are large or few pass the filters: there are more on the next page."
-    return ""
+    told = []
+    if asked.key is not None and asked.is_filtered_besides:
+        told.append("A key is looked for alone: filters but times are left aside.")
+    if page.next is not None and asked.key is not None and not asked.wanted.newest_first:
+        told.append("Messages with a key come from the newest on: older ones are on the next page.")
+    elif page.next is not None and 0 < len(page.items) < ON_A_PAGE:
+        told.append("It ends early, for bodies are large or few pass the filters: there are more on the next page.")
+    return " ".join(["", *told])
 
 
 def show_tail(visit: Visit, tail: Tail) -> Node:

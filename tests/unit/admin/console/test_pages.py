@@ -10,6 +10,7 @@ from rmqspark.admin.access import Role
 from rmqspark.admin.config import AdminConfig
 from rmqspark.admin.console.brokers_tables import brokers_table, slaves_table
 from rmqspark.admin.console.histories import Histories
+from rmqspark.admin.console.message_filters import Asked
 from rmqspark.admin.console.nodes import find, texts
 from rmqspark.admin.console.pages import broker as broker_page
 from rmqspark.admin.console.pages import group, messages, overview, proof, transactions
@@ -17,8 +18,10 @@ from rmqspark.admin.console.preferences import Preferences
 from rmqspark.admin.console.sessions import Sessions
 from rmqspark.admin.console.tail import Tail
 from rmqspark.admin.console.visits import Visit
+from rmqspark.admin.paging import Page
 from rmqspark.admin.schemas.cluster import BrokerView, ClusterView, SlaveView
 from rmqspark.admin.schemas.groups import GroupQueueView, GroupSummary, GroupView
+from rmqspark.admin.schemas.messages import MessageView
 from rmqspark.admin.schemas.overview import OverviewView
 from rmqspark.admin.schemas.transactions import BatchView, ProofView
 from rmqspark.testing.manual_clock import ManualClock
@@ -151,6 +154,26 @@ def test_a_broker_that_does_not_answer_has_a_page() -> None:
     shown = texts(broker_page.show(Place(Role.ADMIN).frame(), broker_page._Document(silent, None), live))
     assert "is registered and does not answer: it was cut" in shown
     assert "its settings are unknown" in shown
+
+
+@pytest.mark.parametrize(
+    ("given", "count", "told"),
+    [
+        ({"key": "k"}, 50, ""),
+        ({"key": "k", "from": "-1h"}, 50, ""),
+        ({"key": "k", "body": "x"}, 50, " A key is looked for alone: filters but times are left aside."),
+        ({"key": "k", "order": "oldest"}, 50, " Messages with a key come from the newest on"),
+        ({"body": "x"}, 3, " It ends early, for bodies are large or few pass the filters"),
+        ({"body": "x"}, 50, ""),
+        ({}, 0, ""),
+    ],
+)
+def test_what_a_page_of_messages_is_not_is_told(given: dict[str, str], count: int, told: str) -> None:
+    """Neither the end where there is more, nor filtered by what was left aside."""
+    page = Page[MessageView].model_construct(items=[MessageView.model_construct()] * count, next="more")
+    story = messages._story(page, Asked.of("t", given))
+    assert story.startswith(told)
+    assert bool(story) == bool(told)
 
 
 def test_slaves_are_shown_beside_their_master() -> None:
