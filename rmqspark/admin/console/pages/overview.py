@@ -75,10 +75,13 @@ def _free(brokers: list[BrokerView]) -> str:
 
 
 def _problems(visit: Visit, view: OverviewView) -> Node:
-    if not view.cluster.problems:
-        told = notes(f"Partial: {', '.join(view.silent)} did not answer about transactions." if view.silent else None)
-        return section("State", state("Nothing is wrong", "good"), told)
-    return section("State", problems_table(visit, view.cluster.problems))
+    found = view.cluster.problems
+    partial = f"Partial: {', '.join(view.silent)} did not answer about transactions." if view.silent else None
+    return section(
+        "State",
+        problems_table(visit, found) if found else state("Nothing is wrong", "good"),
+        notes(partial),
+    )
 
 
 def _charts(visit: Visit) -> Node:
