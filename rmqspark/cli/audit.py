@@ -10,10 +10,10 @@ import typer
 from rmqspark.cli.main import give_up
 from rmqspark.cli.options import Json, Namesrv
 from rmqspark.cli.output import fits_terminal, print_json, print_table, safe
-from rmqspark.cli.words import counted
 from rmqspark.display import time_text
 from rmqspark.errors import InvalidArgument, NotFound, RmqError
 from rmqspark.protocol.bodies.txn import OutputRange
+from rmqspark.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

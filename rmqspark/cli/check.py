@@ -14,9 +14,9 @@ from rmqspark.cli.listing import existing
 from rmqspark.cli.options import Json, Namesrv
 from rmqspark.cli.output import print_json, safe
 from rmqspark.cli.thresholds import CRITICAL, EXIT_CODES, OK, UNKNOWN, Thresholds, worst
-from rmqspark.cli.words import counted, duration, os_error_story
 from rmqspark.clock import SystemClock
 from rmqspark.errors import GroupNotFound, RmqError, Unreachable
+from rmqspark.words import counted, duration, os_error_story
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from rmqspark.cli.child_reports import Report
 from rmqspark.cli.serving import run_until_stopped
-from rmqspark.cli.words import os_error_story
 from rmqspark.errors import RmqError
+from rmqspark.words import os_error_story
 
 if TYPE_CHECKING:
     from collections.abc import Callable

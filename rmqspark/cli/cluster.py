@@ -10,9 +10,9 @@ from rmqspark.cli.commands import VerbGroup
 from rmqspark.cli.options import Json, Namesrv
 from rmqspark.cli.output import print_json, print_table, safe
 from rmqspark.cli.slaves import SLAVE_COLUMNS, slave_document, slave_row
-from rmqspark.cli.words import counted, duration, size
 from rmqspark.clock import SystemClock
 from rmqspark.errors import Unreachable
+from rmqspark.words import counted, duration, size
 
 if TYPE_CHECKING:
     from rmqspark.client.cluster_status import BrokerStatus, ClusterStatus, Problem

@@ -11,10 +11,10 @@ from rmqspark.cli.formats import as_object
 from rmqspark.cli.options import Json, Namesrv, Yes, confirm
 from rmqspark.cli.output import print_json, print_table
 from rmqspark.cli.progress import counting
-from rmqspark.cli.words import counted
 from rmqspark.client.moments import time_span
 from rmqspark.clock import SystemClock
 from rmqspark.display import time_text
+from rmqspark.words import counted
 
 if TYPE_CHECKING:
     from rmqspark.client.dead_letter_resends import ResendPlan

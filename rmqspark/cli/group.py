@@ -11,8 +11,8 @@ from rmqspark.cli.group_change import delete, reset
 from rmqspark.cli.listing import existing
 from rmqspark.cli.options import Json, Namesrv
 from rmqspark.cli.output import print_json, print_table
-from rmqspark.cli.words import counted
 from rmqspark.clock import SystemClock
+from rmqspark.words import counted
 
 if TYPE_CHECKING:
     from rmqspark.client.descriptions import GroupDescription, GroupQueue

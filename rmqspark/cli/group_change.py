@@ -10,7 +10,7 @@ import typer
 
 from rmqspark.cli.options import Json, Namesrv, Yes, confirm
 from rmqspark.cli.output import print_json, print_table
-from rmqspark.cli.words import counted
+from rmqspark.words import counted
 
 if TYPE_CHECKING:
     from rmqspark.client.group_resets import QueueReset

@@ -8,8 +8,8 @@ from typing import NoReturn
 
 from rmqspark import __version__
 from rmqspark.cli.streams import READER_GONE, discard_output, open_closed_streams, print_utf8
-from rmqspark.cli.words import os_error_story
 from rmqspark.errors import Conflict, InvalidArgument, NotThereYet, RmqError
+from rmqspark.words import os_error_story
 
 
 def main() -> None:

@@ -13,13 +13,13 @@ from rmqspark.cli.formats import as_object
 from rmqspark.cli.journey import journey
 from rmqspark.cli.options import Json, Namesrv
 from rmqspark.cli.output import print_facts, print_json, print_table, safe
-from rmqspark.cli.words import counted
 from rmqspark.client.in_time_order import in_time_order
 from rmqspark.client.moments import EARLIEST, LATEST, time_span
 from rmqspark.client.spans import spans
 from rmqspark.clock import SystemClock
 from rmqspark.display import exact_time, time_text
 from rmqspark.errors import InvalidArgument
+from rmqspark.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rmqspark.cli.words import size
+from rmqspark.words import size
 
 if TYPE_CHECKING:
     from rmqspark.client.replicas import SlaveStatus

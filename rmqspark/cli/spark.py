@@ -12,8 +12,8 @@ from rmqspark.cli.commands import VerbGroup
 from rmqspark.cli.group_change import reset
 from rmqspark.cli.options import Json, Namesrv, Yes
 from rmqspark.cli.output import print_facts, print_json, print_table, safe
-from rmqspark.cli.words import counted, duration, size
 from rmqspark.errors import Conflict
+from rmqspark.words import counted, duration, size
 
 if TYPE_CHECKING:
     from rmqspark.client.query_view import OwnedQueue, QueryView

@@ -14,8 +14,8 @@ import typer
 from rmqspark.cli.commands import VerbGroup
 from rmqspark.cli.options import Json, said_path
 from rmqspark.cli.output import complain, print_facts, print_json, print_table, safe
-from rmqspark.cli.words import counted, os_error_story
 from rmqspark.display import exact_time
+from rmqspark.words import counted, os_error_story
 
 if TYPE_CHECKING:
     from rmqspark.store.inspection.findings import StoreReport

@@ -12,9 +12,9 @@ from rmqspark.cli.options import Json, Namesrv, Yes, confirm
 from rmqspark.cli.output import print_json, print_table
 from rmqspark.cli.topic_files import export, import_, replay
 from rmqspark.cli.topic_schema import schema
-from rmqspark.cli.words import counted
 from rmqspark.display import time_text
 from rmqspark.errors import InvalidArgument
+from rmqspark.words import counted
 
 if TYPE_CHECKING:
     from rmqspark.client.descriptions import TopicDescription

@@ -14,12 +14,12 @@ from rmqspark.cli.options import IgnoreUnknown, Json, Namesrv, Yes, confirm, sai
 from rmqspark.cli.output import print_json
 from rmqspark.cli.progress import counting
 from rmqspark.cli.sending import Addressed, send_all
-from rmqspark.cli.words import counted
 from rmqspark.client.in_time_order import in_time_order
 from rmqspark.client.moments import begin_and_end, time_span
 from rmqspark.client.spans import spans
 from rmqspark.clock import SystemClock
 from rmqspark.errors import InvalidArgument
+from rmqspark.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

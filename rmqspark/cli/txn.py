@@ -13,8 +13,8 @@ import typer
 from rmqspark.cli.commands import VerbGroup
 from rmqspark.cli.options import Json, Namesrv, Yes, confirm
 from rmqspark.cli.output import print_facts, print_json, print_table
-from rmqspark.cli.words import counted, duration, size
 from rmqspark.protocol.names import MAX_TRANSACTIONAL_ID_LENGTH
+from rmqspark.words import counted, duration, size
 
 if TYPE_CHECKING:
     from rmqspark.errors import RmqError

@@ -138,16 +138,18 @@ class Problem:
     story: str
 
 
-def look(cluster: ClusterClient) -> ClusterStatus:
-    """Asks everybody. Unreachable where no name server answers."""
+def look(cluster: ClusterClient, broker_name: str | None = None, *, with_routes: bool = True) -> ClusterStatus:
+    """Asks everybody; of the brokers only one, where its name is given. Without routes no topics or queues are counted,
+    and none are lost. Unreachable where no name server answers."""
     table = cluster.cluster_info().brokerAddrTable
+    names = sorted(table) if broker_name is None else sorted({broker_name} & table.keys())
     asked = {
         name: (
             _ask(cluster, name, RequestCode.GET_BROKER_RUNTIME_INFO),
             _ask(cluster, name, RequestCode.GET_BROKER_CONFIG),
             ReplicaQuestions(cluster, name, table[name].brokerAddrs),
         )
-        for name in sorted(table)
+        for name in names
     }
     name_servers = [
         NameServerStatus(address, silence=answer.message)
@@ -155,7 +157,7 @@ def look(cluster: ClusterClient) -> ClusterStatus:
         else NameServerStatus(address, frozenset(answer.brokerAddrTable))
         for address, answer in cluster.name_servers.views().items()
     ]
-    topics, queues, lost = _routes(cluster)
+    topics, queues, lost = _routes(cluster) if with_routes else (Counter(), Counter(), {})
     brokers = []
     for name, (runtime, config, replicas) in asked.items():
         data = table[name]

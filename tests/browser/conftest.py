@@ -30,6 +30,7 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+PATIENCE_MS = 30_000  # of a machine that has other things to do
 WIDE, NARROW = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
 
 
@@ -38,8 +39,9 @@ def chromium() -> Iterator[Browser]:
     path = shutil.which("chromium")
     if path is None:
         pytest.skip("Chromium is not on this machine: apt install chromium")
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
+    expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=path, args=FLAGS)
         yield browser
@@ -75,7 +77,7 @@ def contexts(chromium: Browser) -> Iterator[Callable[..., BrowserContext]]:
 
         def make(**options: Any) -> BrowserContext:
             context = chromium.new_context(**{"viewport": WIDE, "timezone_id": "Europe/Berlin", **options})
-            context.set_default_timeout(20_000)
+            context.set_default_timeout(PATIENCE_MS)
             stack.callback(context.close)
             return context
 

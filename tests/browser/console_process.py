@@ -1,7 +1,8 @@
 """A console in a process of its own, for NiceGUI has one a process: a real cluster, REST and console over it.
 
-`python console_process.py filled|empty [--tokens] [--base-path /rmq]` prints one JSON line with the addresses, then
-takes orders from its standard input, one a line, and answers each with `ok`: `stop` and `start` the broker.
+`python console_process.py filled|empty [slave|lost] [--tokens] [--base-path /rmq]` prints one JSON line with the
+addresses, then takes orders from its standard input, one a line, and answers each with `ok`: `stop` and `start` the
+broker, `stop slave` and `start slave`. With `slave` its master's sends wait for it, with `lost` it finds no master.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ import asyncio
 import json
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rmqspark.admin.app import make_app
 from rmqspark.admin.config import AdminConfig
@@ -22,17 +25,29 @@ from rmqspark.store.config import StoreConfig
 from rmqspark.testing import LocalCluster, cluster
 from rmqspark.testing.rmq import Rmq
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 ADMIN, READ = "admin-token-of-the-tests", "read-token-of-the-tests"
 
 
 def main(words: list[str]) -> None:
     from seeding import fill
 
-    with cluster(brokers=1, broker_config=BrokerConfig(enable_property_filter=True)) as mq:
+    with cluster(brokers=1, broker_config=broker_config(words)) as mq:
+        if {"slave", "lost"} & set(words):
+            mq.start_slave()
         if "filled" in words:
             with Rmq(mq) as rmq:
                 fill(rmq)
         asyncio.run(serve(mq, words))
+
+
+def broker_config(words: list[str]) -> BrokerConfig:
+    config = BrokerConfig(enable_property_filter=True, ha_send_heartbeat_interval=200, slave_sync_interval=200)
+    if "slave" in words:
+        return replace(config, broker_role="SYNC_MASTER", ha_send_whole_log=True)
+    return replace(config, ha_master_address="127.0.0.1:1") if "lost" in words else config
 
 
 async def serve(mq: LocalCluster, words: list[str]) -> None:
@@ -50,10 +65,13 @@ async def serve(mq: LocalCluster, words: list[str]) -> None:
 
 
 def obey(mq: LocalCluster, order: str) -> None:
-    if order == "stop":
-        mq.stop_broker("broker-a")
-    else:
-        mq.start_broker("broker-a")
+    orders: dict[str, Callable[[], object]] = {
+        "stop": lambda: mq.stop_broker("broker-a"),
+        "start": lambda: mq.start_broker("broker-a"),
+        "stop slave": mq.stop_slave,
+        "start slave": mq.start_slave,
+    }
+    orders[order]()
 
 
 def answer(document: object) -> None:

@@ -26,7 +26,7 @@ class Console:
     namesrv: str
 
     def order(self, word: str) -> None:
-        """`stop` or `start`, of its broker; done when this returns."""
+        """`stop` or `start`, of its broker, or `stop slave` or `start slave`; done when this returns."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(f"{word}\n")

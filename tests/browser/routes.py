@@ -19,8 +19,9 @@ ROUTES: Final = {
     "/transactions": "Transactions",
     "/dlq": "Dead letters",
     "/dlq/billing": "Dead letters of billing",
+    "/brokers": "Brokers",
     "/brokers/broker-a": "Broker broker-a",
     "/audit": "Audit",
 }
-LISTS: Final = ("/", "/topics", "/groups", "/spark", "/transactions", "/dlq", "/audit")
+LISTS: Final = ("/", "/topics", "/groups", "/spark", "/transactions", "/dlq", "/brokers", "/audit")
 """Those that are there however empty a cluster is."""

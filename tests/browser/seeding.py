@@ -33,6 +33,8 @@ TXN: Final = "spark-invoices"
 CANARY: Final = "<img src=x onerror=\"document.title='owned'\">"
 FORMULA: Final = '=HYPERLINK("http://evil.example")'
 COUNT: Final = 150
+KEY: Final = "shop-1"
+"""Of all orders."""
 _STATES: Final = ("paid", "shipped", "open")
 
 
@@ -55,7 +57,9 @@ def _order(number: int) -> Message:
         "total": round(9.99 + number * 1.25, 2),
         "items": [{"sku": f"A-{number % 5}", "count": 1 + number % 3}],
     }
-    return Message(TOPIC, json.dumps(body).encode(), _STATES[number % 3], [f"order-{number}"], {"price": str(number)})
+    return Message(
+        TOPIC, json.dumps(body).encode(), _STATES[number % 3], [f"order-{number}", KEY], {"price": str(number)}
+    )
 
 
 def _groups(rmq: Rmq) -> None:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import expect
 
+from rmqspark import AdminClient, Message, Producer
+
 from .seeding import CANARY, FORMULA
 
 if TYPE_CHECKING:
@@ -35,10 +37,35 @@ def test_a_long_body_is_cut_until_asked_for(filled: Console, opened: Open) -> No
     body = page.get_by_role("region", name="Body as Text")
     expect(body).to_be_visible()
     assert len(body.inner_text()) == 4096
-    expect(page.get_by_text("15,904 more are not shown.")).to_be_visible()
-    page.get_by_role("button", name="Show all").click()
-    expect(page.get_by_text("more are not shown")).to_have_count(0)
+    expect(page.get_by_text("15,904 more characters are not shown.")).to_be_visible()
+    page.get_by_role("button", name="Show more").click()
+    expect(page.get_by_text("are not shown")).to_have_count(0)
     assert len(body.inner_text()) == 20_000
+
+
+def test_a_body_of_megabytes(filled: Console, opened: Open) -> None:
+    """Is there as quickly as another one, cut; all of it can be saved."""
+    body = b"0123456789" * 390_000
+    with AdminClient(filled.namesrv) as admin, Producer(filled.namesrv, group="test") as producer:
+        admin.create_topic("large", 1)
+        receipt = producer.send(Message("large", body))
+    page = opened(f"{filled.url}/messages/{receipt.msg_id}?topic=large")
+    page.get_by_role("button", name="Show more").click()
+    expect(page.get_by_text("3,637,856 more characters are not shown.")).to_be_visible()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Save the body").click()
+    assert download.value.suggested_filename.endswith(".txt")
+    assert Path(download.value.path()).read_bytes() == body
+
+
+def test_a_body_is_copied(filled: Console, opened: Open) -> None:
+    """In the shape that is shown."""
+    page = opened(filled.url + "/topics/orders/messages?key=order-1", permissions=["clipboard-read", "clipboard-write"])
+    page.locator("tbody th a").click()
+    page.get_by_role("button", name="Copy what is shown of the body").click()
+    shown = page.get_by_role("region", name="Body as JSON").inner_text()
+    assert '"customer": "customer-1"' in shown
+    page.wait_for_function("async text => await navigator.clipboard.readText() === text", arg=shown)
 
 
 def test_bytes_that_are_no_text_are_hex(filled: Console, opened: Open) -> None:

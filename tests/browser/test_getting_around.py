@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from .conftest import ready, visit
+from .seeding import COUNT, KEY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -111,7 +112,7 @@ def test_all_times_change_alike(filled: Console, opened: Open) -> None:
     """UTC, or the browser's zone: every time on the page, the chart's too; and it stays so."""
     page = opened(filled.url + "/")
     times = page.locator("main time")
-    expect(page.locator("main svg").first).to_be_visible(timeout=30_000)
+    expect(page.locator("main svg").first).to_be_visible()
     assert all(text.endswith("Z") for text in times.all_inner_texts())
     page.get_by_label("Times").select_option("local")
     expect(page.locator("figcaption").first).to_contain_text("Europe/Berlin")
@@ -127,7 +128,7 @@ def test_charts_can_be_read(filled: Console, opened: Open) -> None:
     """A picture with a name that says what is in it, its unit and zone, and the same numbers as a table."""
     page = opened(filled.url + "/groups/billing")
     picture = page.get_by_role("img")
-    expect(picture).to_be_visible(timeout=30_000)
+    expect(picture).to_be_visible()
     assert re.match(r"Lag now 80 messages, ", picture.get_attribute("aria-label") or "")
     assert "messages, UTC" in page.locator("figcaption").inner_text()
     page.get_by_text("As a table").click()
@@ -162,20 +163,34 @@ def test_filters_are_in_the_address(filled: Console, opened: Open) -> None:
     assert rows(page) == seen
 
 
-def test_pages_of_messages(filled: Console, opened: Open) -> None:
-    """Page by page all of them come, each once."""
-    page = opened(filled.url + "/topics/orders/messages")
-    keys = page.locator("tbody tr td:nth-child(4)")
-    seen = keys.all_inner_texts()
+def orders(page: Page) -> list[str]:
+    """The first key of each row."""
+    return [text.split()[0] for text in page.locator("tbody tr td:nth-child(4)").all_inner_texts()]
+
+
+@pytest.mark.parametrize("query", ["", f"?key={KEY}"])
+def test_pages_of_messages(filled: Console, opened: Open, query: str) -> None:
+    """Page by page all of them come, each once; by a key, too."""
+    page = opened(f"{filled.url}/topics/orders/messages{query}")
+    seen = orders(page)
+    assert len(seen) == 50
     while page.get_by_role("link", name="Next page").count():
         page.get_by_role("link", name="Next page").click()
         page.wait_for_url(re.compile("cursor="))
         ready(page)
         page.wait_for_function(
-            "first => document.querySelector('tbody tr td:nth-child(4)')?.textContent !== first", arg=seen[-50]
+            "first => document.querySelector('tbody tr td:nth-child(4)')?.textContent.split(' ')[0] !== first",
+            arg=seen[-50],
         )
-        seen += keys.all_inner_texts()
-    assert sorted(seen) == sorted(f"order-{number}" for number in range(150))
+        seen += orders(page)
+    assert sorted(seen) == sorted(f"order-{number}" for number in range(COUNT))
+
+
+def test_the_oldest_with_a_key(filled: Console, opened: Open) -> None:
+    """Are on the last page, whatever the order on a page; it is said."""
+    page = opened(f"{filled.url}/topics/orders/messages?key={KEY}&order=oldest")
+    assert sorted(orders(page)) == [f"order-{number}" for number in range(100, COUNT)]
+    expect(page.get_by_text("older ones are on the next page")).to_be_visible()
 
 
 @pytest.mark.parametrize(
@@ -183,6 +198,8 @@ def test_pages_of_messages(filled: Console, opened: Open) -> None:
     [
         ("key=order-42", ["order-42"]),
         ("sql=price > 147", ["order-149", "order-148"]),
+        ('body="id": 14', ["order-14", *(f"order-{number}" for number in range(140, 150))]),
+        ("body=nowhere", []),
         ("queue=broker-a/1&offset=5:7&order=oldest", 2),
         ("from=2000-01-01T00:00&to=2000-01-02T00:00", []),
         ("queue=9", "There is no queue '9'."),
@@ -196,11 +213,21 @@ def test_ways_to_look_for_messages(filled: Console, opened: Open, query: str, fo
     if isinstance(found, str):
         expect(page.get_by_role("alert").filter(has_text=found)).to_be_visible()
         return
-    keys = page.locator("tbody tr td:nth-child(4)").all_inner_texts()
+    keys = orders(page)
     if isinstance(found, int):
         assert len(keys) == found
     else:
         assert sorted(keys) == sorted(found)
+
+
+def test_a_key_leads_to_all_that_have_it(filled: Console, opened: Open) -> None:
+    """From one message to the others of the same order, customer, or whatever the key is."""
+    page = opened(filled.url + "/topics/orders/messages?key=order-7")
+    page.locator("tbody th a").click()
+    page.get_by_role("link", name=KEY, exact=True).click()
+    page.wait_for_url(f"**/topics/orders/messages?key={KEY}")
+    ready(page)
+    assert len(orders(page)) == 50
 
 
 def test_a_list_is_filtered_as_somebody_types(filled: Console, opened: Open) -> None:

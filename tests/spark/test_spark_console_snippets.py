@@ -46,8 +46,8 @@ def rows_of(code: str, spark: SparkSession) -> list[tuple[str, int, int]]:
 
 @pytest.mark.parametrize(
     "given",
-    [{}, {"tags": "paid", "order": "oldest"}, {"queue": "2", "offset": "-5"}],
-    ids=["newest", "oldest with tags", "last five of a queue"],
+    [{}, {"tags": "paid", "order": "oldest"}, {"queue": "2", "offset": "-5"}, {"body": "2"}],
+    ids=["newest", "oldest with tags", "last five of a queue", "with a text in the body"],
 )
 def test_each_page_of_the_console_is_the_same_in_spark(
     given: dict[str, str], filled: ClusterClient, topic: Topic

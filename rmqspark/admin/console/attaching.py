@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 _TITLE: Final = "rmqspark"
 _RECONNECT_S: Final = 30.0  # a page whose connection was lost finds its state again within
+_LONGEST_BUILD_S: Final = 60.0  # what takes long is read behind a skeleton; a machine that is slow is no error
 _MOST_UNFETCHED: Final = 100  # pages for who is not signed in, of which no browser has fetched the rest yet
 _OURS_NOT: Final = ("/api/", "/docs", "/redoc", "/openapi.json", "/healthz", "/readyz", "/metrics")
 
@@ -57,7 +58,7 @@ def attach(app: FastAPI, desk: Desk) -> None:
     core.app.config.quasar_config["loadingBar"]["skipHijack"] = True  # a bar for requests that there are none of
     app.router.routes[-1] = _ConsoleMount(sessions)
     for page in (*ALL_PAGES, MISSING):
-        ui.page(page.path)(_builder(page, desk, watch, sessions))
+        ui.page(page.path, response_timeout=_LONGEST_BUILD_S)(_builder(page, desk, watch, sessions))
     _run_beside(app, watch.run)
 
 

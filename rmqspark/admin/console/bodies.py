@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -11,6 +12,7 @@ MOST_SHOWN: Final = 4 << 10  # characters, until somebody asks for all
 MOST_EVER: Final = 256 << 10  # what a browser can be given
 _ROW: Final = 16
 _LONGEST_PREVIEW: Final = 120
+_HIDING: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,7 @@ def shapes(body: bytes, *, all_of_it: bool = False) -> list[Shape]:
         return [_hex(body, most)]
     pretty = _pretty(text) if len(body) <= MOST_EVER else None
     found = [] if pretty is None else [_cut("JSON", pretty, most)]
-    return [*found, _cut("Text", visible(text), most), _hex(body, most)]
+    return [*found, _cut("Text", text, most), _hex(body, most)]
 
 
 def preview(body: bytes) -> str:
@@ -47,12 +49,7 @@ def preview(body: bytes) -> str:
 
 def visible(text: str) -> str:
     """Control characters, and those that turn the direction of writing, as codes: they would hide what is there."""
-    return "".join(char if _is_plain(char) else f"\\u{ord(char):04x}" for char in text)
-
-
-def _is_plain(char: str) -> bool:
-    turns = "\u202a" <= char <= "\u202e" or "\u2066" <= char <= "\u2069" or char in "\u200e\u200f"
-    return char in "\n\t" or not (turns or char < " " or "\x7f" <= char <= "\x9f" or "\ud800" <= char <= "\udfff")
+    return _HIDING.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
 
 
 def _pretty(text: str) -> str | None:
@@ -63,7 +60,7 @@ def _pretty(text: str) -> str | None:
         return None
     if not isinstance(document, (dict, list)):
         return None
-    return visible("".join(_written(document, 0)))
+    return "".join(_written(document, 0))
 
 
 class _Number(str):
@@ -103,4 +100,5 @@ def _ascii(piece: bytes) -> str:
 
 
 def _cut(name: str, text: str, most: int) -> Shape:
-    return Shape(name, text[:most], max(0, len(text) - most))
+    """Cut first: a look at each character of four megabytes would take a second of everybody's."""
+    return Shape(name, visible(text[:most]), max(0, len(text) - most))

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 PRODUCT: Final = "rmqspark"
 _LOOK_AGAIN_S: Final = 1.0
+_TRY_AGAIN_MS: Final = 2_000
 _BROWSER_ZONE: Final = "Intl.DateTimeFormat().resolvedOptions().timeZone"
 
 
@@ -53,6 +54,7 @@ class Frame:
             self._banner = Mounted(self._banner_node())
             self.body = Element("div")
         ui.run_javascript("document.getElementById('popup').role = 'alert'")  # NiceGUI's, of a connection that is lost
+        ui.run_javascript(f"window.socket.io.reconnectionDelayMax({_TRY_AGAIN_MS})")  # it waits longer and longer
         Shortcuts(visit, self.find, self.show_keys, lambda: self._dialog is not None and self._dialog.is_open)
         ui.timer(_LOOK_AGAIN_S, self._look, immediate=False)
 
@@ -194,7 +196,8 @@ class Frame:
         if not ui.context.client.has_socket_connection:
             return
         if self._is_guest and self.visit.role is None:
-            ui.navigate.to(with_query("/login", {"next": with_query(self.visit.path, self.visit.given)}))
+            here = None if self.visit.has_signed_out else with_query(self.visit.path, self.visit.given)
+            ui.navigate.to(with_query("/login", {"next": here}))
             return
         self._banner.patch(self._banner_node())
 

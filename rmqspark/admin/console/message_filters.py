@@ -23,12 +23,13 @@ _FIELDS: Final = (
     ("key", "Key", "customer-7"),
     ("tags", "Tags", "paid || shipped"),
     ("sql", "SQL92", "price > 10"),
+    ("body", "Body contains", "refused"),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """As the address says. A key excludes the rest but times; following is about the newest."""
+    """As the address says. A key excludes the rest but times; following is about the newest, whatever is in them."""
 
     wanted: Wanted
     key: str | None
@@ -47,8 +48,15 @@ class Asked:
             given.get("tags"),
             given.get("sql"),
             newest_first,
+            None if follows else given.get("body"),
         )
         return cls(wanted, given.get("key"), follows)
+
+    @property
+    def is_filtered_besides(self) -> bool:
+        """By what a key excludes."""
+        wanted = self.wanted
+        return any((wanted.queue, wanted.offset, wanted.tags, wanted.sql, wanted.body))
 
 
 def filter_form(visit: Visit) -> Node:

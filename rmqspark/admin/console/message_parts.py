@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rmqspark.admin.console import words
 from rmqspark.admin.console.addresses import path
-from rmqspark.admin.console.bodies import preview, shapes, visible
-from rmqspark.admin.console.nodes import Node, h
-from rmqspark.admin.console.parts import button, facts, group, section
+from rmqspark.admin.console.bodies import Shape, preview, shapes, visible
+from rmqspark.admin.console.nodes import Child, Node, h
+from rmqspark.admin.console.parts import button, facts, section
 from rmqspark.admin.console.tables import Column
 from rmqspark.admin.schemas.messages import MessageView
 
@@ -55,11 +55,18 @@ def message_facts(visit: Visit, message: MessageView) -> Node:
             "Message id": h("span", visible(message.msg_id), class_="mono"),
             "Offset message id": h("span", message.offset_msg_id, class_="mono"),
             "Tag": visible(message.tags or "none"),
-            "Keys": visible(" ".join(message.keys) or "none"),
+            "Keys": _keys(visit, message),
             "Consumed before": words.counted(message.reconsume_times, "time"),
             "Flag": str(message.flag),
         }
     )
+
+
+def _keys(visit: Visit, message: MessageView) -> Child:
+    """Each leads to all messages that have it."""
+    browser = path("topics", message.topic, "messages")
+    links = [h("li", visit.link(visible(each), browser, key=each)) for each in message.keys]
+    return h("ul", *links) if links else "none"
 
 
 def properties(message: MessageView) -> Node:
@@ -72,32 +79,54 @@ def properties(message: MessageView) -> Node:
     return section("Properties", h("div", inner, class_="scroll", role="region", aria_label="Properties", tabindex=0))
 
 
-def body(
-    message: MessageView, view: str, *, all_of_it: bool, look: Callable[[str], None], show_all: Callable[[], None]
-) -> Node:
+class BodyActions(NamedTuple):
+    """What can be done with a body: looking at it in another shape, seeing all of it, copying what is shown, saving all
+    of it."""
+
+    look: Callable[[str], None]
+    show_all: Callable[[], None]
+    copy: Callable[[str], None]
+    save: Callable[[], None]
+
+
+def body(message: MessageView, view: str, do: BodyActions, *, all_of_it: bool) -> Node:
     """In the shape that was asked for, else the best one."""
     found = shapes(message.body_as_bytes(), all_of_it=all_of_it)
     chosen = next((each for each in found if each.name.lower() == view), found[0])
     tabs = [
-        button(each.name, lambda name=each.name: look(name.lower()), aria_pressed="true" if each is chosen else "false")
+        button(
+            each.name, lambda name=each.name: do.look(name.lower()), aria_pressed="true" if each is chosen else "false"
+        )
         for each in found
     ]
-    rest = None
-    if chosen.left_out:
-        more = None if all_of_it else button("Show all", show_all)
-        rest = h("p", h("span", f"{chosen.left_out:,} more are not shown. "), more, class_="note")
     return section(
         f"Body, {words.counted(message.body_bytes, 'byte')}",
         h("div", *tabs, class_="tabs", role="group", aria_label="Show the body as"),
         h("pre", h("code", chosen.text or "(empty)"), tabindex=0, role="region", aria_label=f"Body as {chosen.name}"),
-        rest,
+        _left_out(chosen, None if all_of_it else do.show_all),
+        actions=[
+            button("Copy", lambda: do.copy(chosen.text), aria_label="Copy what is shown of the body"),
+            button("Save", do.save, aria_label="Save the body"),
+        ],
     )
+
+
+def extension(message: MessageView) -> str:
+    """Of a file with its body."""
+    best = shapes(message.body_as_bytes())[0].name
+    return {"JSON": "json", "Text": "txt"}.get(best, "bin")
+
+
+def _left_out(shape: Shape, show_all: Callable[[], None] | None) -> Node | None:
+    if not shape.left_out:
+        return None
+    left_out = words.counted(shape.left_out, "more byte" if shape.name == "Hex" else "more character")
+    told = f"{left_out} {'is' if shape.left_out == 1 else 'are'} not shown. "
+    if show_all is None:
+        return h("p", f"{told}No browser would bear them; Save has them all.", class_="note")
+    return h("p", h("span", told), button("Show more", show_all), class_="note")
 
 
 def listed(messages: Sequence[MessageView]) -> str:
     """How many, for who cannot see the rows."""
     return words.counted(len(messages), "message")
-
-
-def together(*parts: Node | None) -> Node:
-    return group(*parts)

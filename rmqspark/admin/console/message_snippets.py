@@ -1,7 +1,8 @@
 """The code that gives the messages on the screen, whichever page of them it is. Pure.
 
 What is shown of a queue lies side by side in it, but for what a filter has left out. So Spark reads just these
-stretches; `rmq consume`, which knows no queues, reads what lies between two times, of which jq keeps the stretches.
+stretches; `rmq consume` and `rmq message query`, which know no queues, read what lies between two times, of which jq
+keeps the stretches.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from rmqspark.admin.values import time_of
 
 _KEPT: Final = "$s != null and .queueOffset >= $s[0] and .queueOffset < $s[1]"
 _PLACE: Final = r'"\(.brokerName)/\(.queueId)"'
+
+
+_MOST: Final = "--count=10000"  # that a query by key gives: more than lie between two times, as a rule
 
 
 class _Stretch(NamedTuple):
@@ -58,6 +62,9 @@ def _spark(where: Whereabouts, asked: Asked, stretches: Sequence[_Stretch], most
     steps = []
     if asked.key:
         condition = f"array_contains(split(keys, ' '), {_sql_text(asked.key)})"
+        steps.append(f"rows = rows.where({json.dumps(condition)})")
+    if wanted.body:
+        condition = f"contains(body, cast({_sql_text(wanted.body)} as binary))"
         steps.append(f"rows = rows.where({json.dumps(condition)})")
     steps.append(f"rows = rows.orderBy(rows.storeTimestamp{'.desc()' if wanted.newest_first else ''})")
     if not stretches:
@@ -103,27 +110,40 @@ def _cli(
     limit: int,
 ) -> str:
     wanted = asked.wanted
-    if asked.key:
-        return where.cli("message", "query", wanted.topic, "--key", asked.key, *_times(wanted.from_, wanted.to))
-    return _between(where, wanted, shown, stretches) if shown else _first(where, wanted, limit)
+    if asked.key and not shown:
+        return where.cli("message", "query", wanted.topic, f"--key={asked.key}", *_times(wanted.from_, wanted.to))
+    return _between(where, asked, shown, stretches) if shown else _first(where, wanted, limit)
 
 
 def _first(where: Whereabouts, wanted: Wanted, limit: int) -> str:
     """What the filters say. `rmq consume` reads on from the oldest: the newest are the last that it prints."""
-    count = [] if wanted.newest_first else [f"--count={limit}"]
+    count = [] if wanted.newest_first or wanted.body else [f"--count={limit}"]
     offset = [f"--offset={wanted.offset}"] if wanted.offset else []
     times = _times(wanted.from_, wanted.to)
     command = where.cli("consume", wanted.topic, *offset, *times, *_filters(wanted), *count, "--json")
+    if wanted.body:
+        command += f" | jq -c {shlex.quote(f'select(true{_has(wanted)})')}"
     return f"{command} | tail -n {limit}" if wanted.newest_first else command
 
 
-def _between(where: Whereabouts, wanted: Wanted, shown: Sequence[MessageView], stretches: Sequence[_Stretch]) -> str:
+def _between(where: Whereabouts, asked: Asked, shown: Sequence[MessageView], stretches: Sequence[_Stretch]) -> str:
     stored_ms = [each.store_timestamp for each in shown]
     times = _times(time_of(min(stored_ms)), time_of(max(stored_ms) + 1))
-    command = where.cli("consume", wanted.topic, *times, *_filters(wanted), "--json")
     kept = {f"{each.broker_name}/{each.queue_id}": [each.first, each.end] for each in stretches}
     table = json.dumps(kept, separators=(",", ":"), ensure_ascii=False)
-    return f"{command} | jq -c {shlex.quote(f'select({table}[{_PLACE}] as $s | {_KEPT})')}"
+    only = f"select({table}[{_PLACE}] as $s | {_KEPT}{_has(asked.wanted)})"
+    topic = asked.wanted.topic
+    if asked.key:  # one document, where the other prints a line a message
+        command = where.cli("message", "query", topic, f"--key={asked.key}", *times, _MOST, "--json")
+        only = f".[] | {only}"
+    else:
+        command = where.cli("consume", topic, *times, *_filters(asked.wanted), "--json")
+    return f"{command} | jq -c {shlex.quote(only)}"
+
+
+def _has(wanted: Wanted) -> str:
+    """A condition of jq's, behind others: in bodies that are text."""
+    return f' and ((.body // "") | contains({json.dumps(wanted.body)}))' if wanted.body else ""
 
 
 def _filters(wanted: Wanted) -> list[str]:
@@ -145,7 +165,7 @@ def _rest(where: Whereabouts, asked: Asked, limit: int, cursor: str | None) -> s
     wanted = asked.wanted
     steps = ("topics", wanted.topic, "messages")
     if asked.key:
-        return where.rest(*steps, key=asked.key, from_=wanted.from_, to=wanted.to, limit=limit)
+        return where.rest(*steps, key=asked.key, from_=wanted.from_, to=wanted.to, limit=limit, cursor=cursor)
     return where.rest(
         *steps,
         queue=wanted.queue,
@@ -154,6 +174,7 @@ def _rest(where: Whereabouts, asked: Asked, limit: int, cursor: str | None) -> s
         to=wanted.to,
         tags=wanted.tags,
         sql=wanted.sql,
+        body=wanted.body,
         newest="true" if wanted.newest_first else None,
         limit=limit,
         cursor=cursor,

@@ -20,13 +20,14 @@ _MOST: Final = 10_000
 
 
 class Sessions:
-    """Those of this process, in memory: a restart signs everybody out. Safe to be used by several threads."""
+    """Those of this process, in memory: a restart signs everybody out. Who has signed out is known for as long as the
+    session would have been. Safe to be used by several threads."""
 
     def __init__(self, config: AdminConfig, clock: Clock) -> None:
         self._config = config
         self._clock = clock
         self._lock = threading.Lock()
-        self._roles: OrderedDict[str, tuple[Role, int]] = OrderedDict()
+        self._roles: OrderedDict[str, tuple[Role | None, int]] = OrderedDict()
 
     def begin(self, token: str) -> str | None:
         """The cookie of a new session; None where the token is wrong."""
@@ -41,8 +42,15 @@ class Sessions:
         return cookie
 
     def end(self, cookie: str | None) -> None:
+        known_as = _known_as(cookie or "")
         with self._lock:
-            self._roles.pop(_known_as(cookie or ""), None)
+            if known_as in self._roles:
+                self._roles[known_as] = (None, self._roles[known_as][1])
+
+    def is_ended(self, cookie: str | None) -> bool:
+        """Whether somebody has signed out of it, and it has not ended by itself."""
+        with self._lock:
+            return self._roles.get(_known_as(cookie or ""), (Role.READ, 0))[0] is None
 
     def role(self, cookie: str | None) -> Role | None:
         """None for who has to sign in. Without tokens everybody is admin."""

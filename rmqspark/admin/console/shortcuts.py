@@ -19,6 +19,7 @@ PLACES: Final = {
     "s": ("Spark", "/spark"),
     "x": ("Transactions", "/transactions"),
     "d": ("Dead letters", "/dlq"),
+    "b": ("Brokers", "/brokers"),
     "a": ("Audit", "/audit"),
 }
 _LONGEST_PAUSE_MS: Final = 1_500  # between g and what follows it

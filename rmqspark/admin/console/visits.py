@@ -57,6 +57,11 @@ class Visit:
         return self.sessions.role(self.cookie)
 
     @property
+    def has_signed_out(self) -> bool:
+        """Here, or in another tab."""
+        return self.sessions.is_ended(self.cookie)
+
+    @property
     def may_change(self) -> bool:
         return self.role == Role.ADMIN
 

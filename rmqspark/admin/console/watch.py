@@ -17,17 +17,19 @@ from rmqspark.errors import RmqError
 if TYPE_CHECKING:
     from rmqspark.admin.desk import Desk
     from rmqspark.admin.schemas.cluster import ClusterView
+    from rmqspark.admin.schemas.groups import GroupSummary
 
 log = structlog.get_logger("rmqspark.admin.console")
 
 LOOK_EVERY_S: Final = 2.0
 _MEASURED_EVERY: Final = 5  # looks
-_MOST_GROUPS: Final = 100
+MOST_GROUPS: Final = 100
 _T = TypeVar("_T")
 
 
 class Watch:
-    """Belongs to the event loop. `error` says why the newest look failed; `view` stays what the last good one saw."""
+    """Belongs to the event loop. `error` says why the newest look failed; `view` stays what the last good one saw.
+    `groups` are the first `MOST_GROUPS`, as last measured; None where they could not be."""
 
     def __init__(self, desk: Desk, is_watched: Callable[[], bool]) -> None:
         """`is_watched`: whether a page is open anywhere. Otherwise it looks only as often as charts need it."""
@@ -37,6 +39,7 @@ class Watch:
         self.view: ClusterView | None = None
         self.error: RmqError | None = None
         self.seen_at_ms = 0
+        self.groups: list[GroupSummary] | None = None
         self.histories = Histories()
 
     async def run(self) -> None:
@@ -71,7 +74,7 @@ class Watch:
         self._is_anybody_there = bool(names)
 
     async def _look(self) -> None:
-        view = await self._ask(lambda: cluster.cluster(self._cluster))
+        view = await self._ask(lambda: cluster.servers(self._cluster))
         if view is not None:
             self.view, self.seen_at_ms = view, self._cluster.clock.now_ms()
             self._is_anybody_there = bool(view.brokers)
@@ -86,15 +89,16 @@ class Watch:
         self.histories.note(name, self.seen_at_ms, sum(known) if known else None)
 
     async def _note_lag(self) -> None:
-        found = await self._ask(lambda: groups.groups(self._cluster, _MOST_GROUPS, None).items)
-        seen = await self._ask(lambda: queries.queries(self._cluster))
+        self.groups = await self._measure(lambda: groups.groups(self._cluster, MOST_GROUPS, None).items)
+        seen = await self._measure(lambda: queries.queries(self._cluster))
         now_ms = self._cluster.clock.now_ms()
-        for group in found or ():
+        for group in self.groups or ():
             self.histories.note(f"group {group.group}", now_ms, group.lag)
         for query in seen or ():
             self.histories.note(f"query {query.query_id}", now_ms, query.lag)
 
     async def _ask(self, read: Callable[[], _T]) -> _T | None:
+        """Whether this can be read says how the cluster is."""
         try:
             answer = await to_thread.run_sync(read, abandon_on_cancel=True)
         except RmqError as error:
@@ -105,3 +109,13 @@ class Watch:
             return None
         self.error = None
         return answer
+
+    async def _measure(self, read: Callable[[], _T]) -> _T | None:
+        """None where one broker of several is away: the look has seen that."""
+        try:
+            return await to_thread.run_sync(read, abandon_on_cancel=True)
+        except RmqError:
+            return None
+        except Exception:  # as above
+            log.exception("lag could not be measured")
+            return None

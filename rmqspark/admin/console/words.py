@@ -1,4 +1,4 @@
-"""Numbers, sizes and times as the console says them. What is unknown is "unknown": neither 0 nor -1. Pure."""
+"""Numbers, sizes and times as `rmqspark.words` has them, where they may be unknown: neither 0 nor -1 then. Pure."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
+from rmqspark.display import utc
+from rmqspark.words import counted as counted
+from rmqspark.words import duration
+from rmqspark.words import size as known_size
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import tzinfo
 
 UNKNOWN: Final = "unknown"
 
-_UNITS_S = (("days", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
-_SIZE_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
-_FROM = 2  # 119 s is said so, 120 s is 2 min
 _WHOLE_FROM = 10  # rates from here on need no decimal
-_FIRST_OF_10_000_MS = 253_402_300_800_000
+_SECONDS_FROM_MS = 2_000
 
 
 def number(value: int | None) -> str:
@@ -36,29 +38,18 @@ def percent(share: float | None) -> str:
 
 
 def seconds(value: int | None) -> str:
-    """`45 s`, `12 min`, `3 h`, `4 days`: in the largest unit of which there are two."""
-    if value is None:
-        return UNKNOWN
-    unit, unit_s = next(((unit, unit_s) for unit, unit_s in _UNITS_S if value >= _FROM * unit_s), ("s", 1))
-    return f"{value // unit_s:,} {unit}"
+    """`45 s`, `12 min`, `3 h`, `4 days`."""
+    return UNKNOWN if value is None else duration(value * 1000)
 
 
 def milliseconds(value: int | None) -> str:
     """`850 ms`, and from two seconds on as seconds are."""
-    return UNKNOWN if value is None else f"{value} ms" if value < _FROM * 1000 else seconds(value // 1000)
+    return UNKNOWN if value is None else f"{value} ms" if value < _SECONDS_FROM_MS else duration(value)
 
 
 def size(size_bytes: int | None) -> str:
     """`512 bytes`, `1.5 KiB`, `3.0 GiB`."""
-    if size_bytes is None:
-        return UNKNOWN
-    power = min((max(size_bytes, 1).bit_length() - 1) // 10, len(_SIZE_UNITS) - 1)
-    return f"{size_bytes} bytes" if not power else f"{size_bytes / 1024**power:.1f} {_SIZE_UNITS[power]}"
-
-
-def counted(count: int, noun: str, plural: str = "") -> str:
-    """`1 row`, `2,000 rows`; `plural` where it is not the noun with an s."""
-    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+    return UNKNOWN if size_bytes is None else known_size(size_bytes)
 
 
 def moment(timestamp_ms: int | None, zone: tzinfo, *, exact: bool = False) -> str:
@@ -66,9 +57,9 @@ def moment(timestamp_ms: int | None, zone: tzinfo, *, exact: bool = False) -> st
     stays a number."""
     if timestamp_ms is None:
         return UNKNOWN
-    if not 0 <= timestamp_ms < _FIRST_OF_10_000_MS:
+    at = utc(timestamp_ms)
+    if at is None:
         return str(timestamp_ms)
-    at = datetime.fromtimestamp(timestamp_ms // 1000, UTC).replace(microsecond=timestamp_ms % 1000 * 1000)
     text = at.astimezone(zone).isoformat(" ", "milliseconds" if exact else "seconds")
     return text.removesuffix("+00:00") + "Z" if zone is UTC else text
 

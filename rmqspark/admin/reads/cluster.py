@@ -14,12 +14,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.cluster_status import ClusterStatus
 
 
 def cluster(client: ClusterClient) -> ClusterView:
     """Everybody, each asked how it is. Unreachable where no name server answers."""
-    status = look(client)
-    return ClusterView.of(status, problems(status), client.clock.now_ms())
+    return _view(client, look(client))
+
+
+def servers(client: ClusterClient) -> ClusterView:
+    """The same but for topics and queues, of which it counts none: at any number of them it costs as little."""
+    return _view(client, look(client, with_routes=False))
 
 
 def brokers(client: ClusterClient) -> list[BrokerView]:
@@ -27,11 +32,14 @@ def brokers(client: ClusterClient) -> list[BrokerView]:
 
 
 def broker(client: ClusterClient, name: str) -> BrokerView:
-    """BrokerNotRegistered."""
-    for each in brokers(client):
-        if each.broker_name == name:
-            return each
+    """No other one is asked. BrokerNotRegistered."""
+    for each in _view(client, look(client, name)).brokers:
+        return each
     raise BrokerNotRegistered(f"No name server knows a broker {name!r}.", hint="rmq cluster info shows those it knows.")
+
+
+def _view(client: ClusterClient, status: ClusterStatus) -> ClusterView:
+    return ClusterView.of(status, problems(status), client.clock.now_ms())
 
 
 def settings(client: ClusterClient, broker_name: str, known: Mapping[str, SettingInfo]) -> list[SettingView]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rmqspark.admin.paging import Page, make_cursor, read_cursor
+from rmqspark.admin.reads.body_search import searched
 from rmqspark.admin.schemas.journeys import JourneyView
 from rmqspark.admin.schemas.messages import MessageView
 from rmqspark.client.admin_messages import in_order, message_by_id
@@ -32,7 +33,8 @@ LONGEST_MS: Final = 3_000  # that one page looks for what a filter lets through
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """Which messages of a topic: of one queue (`broker-a/3`, or `3` of all brokers), by offset or time, by tags or
-    SQL92; the newest first or the oldest. Times and offsets as `rmq consume` takes them."""
+    SQL92, by a text in the body, as it is written; the newest first or the oldest. Times and offsets as `rmq consume`
+    takes them."""
 
     topic: str
     queue: str | None = None
@@ -42,6 +44,7 @@ class Wanted:
     tags: str | None = None
     sql: str | None = None
     newest_first: bool = False
+    body: str | None = None
 
 
 def message(client: ClusterClient, msg_id: str, topic: str | None) -> MessageView:
@@ -86,6 +89,19 @@ def _is_place(value: object) -> bool:
 def page(client: ClusterClient, wanted: Wanted, limit: int, cursor: str | None) -> Page[MessageView]:
     """One page by store time. It may be short, even empty, and yet have a next one: where a filter lets little
     through, or bodies are large."""
+    if not wanted.body:
+        return _filtered_by_brokers(client, wanted, limit, cursor)
+    until_ms = client.clock.monotonic_ms() + LONGEST_MS
+    return searched(
+        lambda most, at: _filtered_by_brokers(client, wanted, most, at),
+        wanted.body.encode("utf-8", "surrogatepass"),
+        limit,
+        cursor,
+        lambda: client.clock.monotonic_ms() < until_ms,
+    )
+
+
+def _filtered_by_brokers(client: ClusterClient, wanted: Wanted, limit: int, cursor: str | None) -> Page[MessageView]:
     tags, sql = wanted.tags or "*", wanted.sql or None
     with PullConsumer(client.namesrv, tags=tags, sql=sql, clock=client.clock, access=client.access) as consumer:
         there = _asked(consumer, client, wanted)

@@ -1,43 +1,43 @@
-"""The first look at a cluster: what comes and goes, what is behind, what is in doubt, what is wrong."""
+"""The first look at a cluster: what comes and goes, what is in doubt, what is wrong."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from rmqspark.admin.reads import cluster, dead_letters, groups, transactions
+from rmqspark.admin.reads import cluster, dead_letters, transactions
 from rmqspark.admin.schemas.overview import OverviewView
-from rmqspark.client.admin_groups import describe_group, list_groups
+from rmqspark.client.admin_groups import describe_group
 from rmqspark.client.user_topics import user_topics
 from rmqspark.errors import NotFound, RmqError
 from rmqspark.protocol.names import HALF_TOPIC
 
 if TYPE_CHECKING:
-    from rmqspark.admin.schemas.groups import GroupSummary
     from rmqspark.client.cluster_client import ClusterClient
 
-MOST_GROUPS: Final = 200  # that are looked at
-_SHOWN_GROUPS: Final = 8
+_AT_ONCE: Final = 5
 _HALF_GROUP: Final = "CID_RMQ_SYS_TRANS"
 _T = TypeVar("_T")
 
 
 def overview(client: ClusterClient) -> OverviewView:
-    """Unreachable where no name server answers; of brokers that do not, what they know is unknown."""
-    there = cluster.cluster(client)
-    names = _known(lambda: list_groups(client, system=False)) or []
-    behind = _known(lambda: groups.groups(client, MOST_GROUPS, None).items) or []
-    open_, silent = _open_transactions(client)
-    letters = _known(lambda: dead_letters.counts(client))
+    """Unreachable where no name server answers; of brokers that do not, what they know is unknown. All is asked at
+    once, so that a broker that hangs is waited for once."""
+    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="overview") as pool:
+        there = pool.submit(cluster.cluster, client)
+        topics = pool.submit(_known, lambda: len(user_topics(client)))
+        half = pool.submit(_known, lambda: half_messages(client))
+        transactions_ = pool.submit(_open_transactions, client)
+        letters = pool.submit(_known, lambda: sum(each.waiting for each in dead_letters.counts(client)))
+    open_, silent = transactions_.result()
     return OverviewView(
-        cluster=there,
-        topic_count=len(_known(lambda: user_topics(client)) or []),
-        group_count=len(names),
-        groups=sorted(behind, key=_behind, reverse=True)[:_SHOWN_GROUPS],
-        half_messages=_known(lambda: half_messages(client)),
+        cluster=there.result(),
+        topic_count=topics.result(),
+        half_messages=half.result(),
         open_transactions=open_,
         silent=silent,
-        dead_letters=None if letters is None else sum(each.waiting for each in letters),
+        dead_letters=letters.result(),
     )
 
 
@@ -56,10 +56,6 @@ def _open_transactions(client: ClusterClient) -> tuple[int | None, dict[str, str
         return None, {}
     views, silent = found
     return sum(view.open for view in views), silent
-
-
-def _behind(group: GroupSummary) -> tuple[bool, int]:
-    return group.lag is not None, group.lag or 0
 
 
 def _known(read: Callable[[], _T]) -> _T | None:

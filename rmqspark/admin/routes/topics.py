@@ -79,19 +79,23 @@ def get_messages(
     offset: Annotated[str | None, Query(description="As rmq consume -o: 5:10, 42, -5, @-1h.")] = None,
     from_: Annotated[str | None, Query(alias="from", description="A time (UTC), milliseconds, or -10m.")] = None,
     to: Annotated[str | None, Query(description="Stored before then.")] = None,
-    key: Annotated[str | None, Query(description="One of their keys; excludes queue, offset, tags, sql.")] = None,
+    key: Annotated[str | None, Query(description="One of their keys; excludes all but from and to.")] = None,
     tags: Annotated[str | None, Query(description="paid || shipped")] = None,
     sql: Annotated[str | None, Query(description="price > 10")] = None,
+    body: Annotated[str | None, Query(description="A text in their bodies, as it is written.")] = None,
     newest: Annotated[bool, Query(description="From the newest on, backwards.")] = False,
     limit: Limit = USUAL,
     cursor: Cursor = None,
 ) -> Page[MessageView]:
-    """Its messages by store time, page by page: filtered in the broker. A page may be short and yet have a next one."""
+    """Its messages by store time, page by page: filtered in the broker, but by `body` here. A page may be short and
+    yet have a next one."""
     if key is not None:
-        if any(given is not None for given in (queue, offset, tags, sql)):
-            raise InvalidArgument("key finds messages wherever they are; it excludes queue, offset, tags and sql.")
+        if any(given is not None for given in (queue, offset, tags, sql, body)):
+            raise InvalidArgument(
+                "key finds messages wherever they are; it excludes queue, offset, tags, sql and body."
+            )
         return messages.with_key(desk.cluster, topic, key, from_, to, min(limit, MOST), cursor)
-    wanted = messages.Wanted(topic, queue, offset, from_, to, tags, sql, newest)
+    wanted = messages.Wanted(topic, queue, offset, from_, to, tags, sql, newest, body)
     return messages.page(desk.cluster, wanted, limit, cursor)
 
 

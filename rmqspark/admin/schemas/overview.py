@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from rmqspark.admin.schemas.cluster import ClusterView
-from rmqspark.admin.schemas.groups import GroupSummary
 from rmqspark.admin.values import Document
 
 
 class OverviewView(Document):
-    """`groups` are those that are furthest behind, of `groupCount`. `halfMessages`: of stock producers, sent and not
-    known to be decided; `openTransactions`: of Spark's batches; `deadLetters`: not sent again. Null is unknown."""
+    """`halfMessages`: of stock producers, sent and not known to be decided; `openTransactions`: of Spark's batches;
+    `deadLetters`: not sent again. Null is unknown."""
 
     cluster: ClusterView
-    topic_count: int
-    group_count: int
-    groups: list[GroupSummary]
+    topic_count: int | None
     half_messages: int | None
     open_transactions: int | None
     silent: dict[str, str]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from rmqspark.cli.output import safe, table_text
 from rmqspark.cli.slaves import SLAVE_COLUMNS, slave_document, slave_row
-from rmqspark.cli.words import duration, size
 from rmqspark.display import time_text
+from rmqspark.words import duration, size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

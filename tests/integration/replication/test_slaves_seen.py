@@ -18,6 +18,7 @@ from rmqspark.broker.config import BrokerConfig
 from rmqspark.cli.verbs import app
 from rmqspark.client.broker_admin import BrokerAdmin
 from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.cluster_status import look
 from rmqspark.client.rates import rates
 from rmqspark.client.snapshots import take
 from rmqspark.testing import cluster
@@ -125,3 +126,17 @@ def test_a_slave_that_is_registered_and_follows_nobody() -> None:
         assert (code, problem["subject"]) == (1, "slave 1 of broker-a")
         assert problem["problem"] == "does not follow its master"
         assert rmq(mq, "cluster", "health")[0] == 1
+
+
+def test_one_broker_is_asked_alone() -> None:
+    """What is shown of it is the same; the others, and the topics, may be asked about or not."""
+    with cluster(brokers=2) as mq, ClusterClient(mq.namesrv) as client:
+        with AdminClient(mq.namesrv) as admin:
+            admin.create_topic("orders", 4)
+        (alone,) = look(client, "broker-b").brokers
+        beside = look(client).brokers[1]
+        assert (alone.name, alone.topics, alone.queues) == (beside.name, beside.topics, beside.queues)
+        assert (alone.name, alone.topics, alone.queues) == ("broker-b", 1, 4)
+        assert look(client, "broker-c").brokers == []
+        assert [each.broker_name for each in reads.servers(client).brokers] == ["broker-a", "broker-b"]
+        assert reads.servers(client).state == "ok"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from rmqspark.admin.console.pages import (
     audit,
     broker,
+    brokers,
     dead_letters,
     dead_letters_of,
     group,
@@ -51,7 +52,8 @@ ALL_PAGES: Final = (
     Page("/transactions", _called("Transactions"), "/transactions", transactions.build),
     Page("/dlq", _called("Dead letters"), "/dlq", dead_letters.build),
     Page("/dlq/{group}", _called("Dead letters of {group}"), "/dlq", dead_letters_of.build),
-    Page("/brokers/{broker}", _called("Broker {broker}"), "/", broker.build),
+    Page("/brokers", _called("Brokers"), "/brokers", brokers.build),
+    Page("/brokers/{broker}", _called("Broker {broker}"), "/brokers", broker.build),
     Page("/audit", _called("Audit"), "/audit", audit.build),
     Page("/login", _called("Sign in"), "/login", login.build, is_open=True),
 )

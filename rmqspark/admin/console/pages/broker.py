@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqspark.admin.console import words
+from rmqspark.admin.console.brokers_tables import slaves_table
 from rmqspark.admin.console.filters import Change, flag_filter, text_filter
 from rmqspark.admin.console.forms import Form, Said, field
 from rmqspark.admin.console.live import Live
@@ -13,7 +14,9 @@ from rmqspark.admin.console.parts import button, empty, facts, figures, group, s
 from rmqspark.admin.console.snippets import Snippets
 from rmqspark.admin.console.tables import Column, table
 from rmqspark.admin.reads import cluster as look
-from rmqspark.admin.schemas.cluster import BrokerView, SettingView, SlaveView
+from rmqspark.admin.schemas.cluster import BrokerView, SettingView
+from rmqspark.client.routes import MASTER_ID
+from rmqspark.errors import RequestTimeout, Unreachable
 
 if TYPE_CHECKING:
     from rmqspark.admin.console.frame import Frame
@@ -21,21 +24,25 @@ if TYPE_CHECKING:
 
 
 class _Document(NamedTuple):
+    """`settings` is None where it does not answer."""
+
     broker: BrokerView
-    settings: list[SettingView]
+    settings: list[SettingView] | None
 
 
 async def build(frame: Frame) -> None:
     visit, name = frame.visit, frame.visit.params["broker"]
-    frame.head(frame.code_button(lambda: _snippets(visit, name)), crumbs=[("Overview", "/")])
-    live: Live[_Document] = frame.part(
-        lambda: _Document(
-            look.broker(visit.cluster, name), look.settings(visit.cluster, name, visit.desk.known_settings)
-        ),
-        lambda document: show(frame, document, live),
-        5,
-    )
+    frame.head(frame.code_button(lambda: _snippets(visit, name)), crumbs=[("Brokers", "/brokers")])
+    live: Live[_Document] = frame.part(lambda: _read(visit, name), lambda document: show(frame, document, live), 5)
     await live.begin()
+
+
+def _read(visit: Visit, name: str) -> _Document:
+    broker = look.broker(visit.cluster, name)
+    try:
+        return _Document(broker, look.settings(visit.cluster, name, visit.desk.known_settings))
+    except (Unreachable, RequestTimeout):
+        return _Document(broker, None)
 
 
 def show(frame: Frame, document: _Document, live: Live[_Document]) -> Node:
@@ -54,18 +61,21 @@ def show(frame: Frame, document: _Document, live: Live[_Document]) -> Node:
             ]
         ),
         section("Broker", _facts(visit, broker)),
-        *([section("Slaves", _slaves(visit, broker.slaves))] if broker.slaves else []),
-        section(
-            "Settings",
-            h(
-                "div",
-                text_filter(visit, "q", "Setting or meaning contains", redraw),
-                flag_filter(visit, "live", "Only live ones", redraw),
-                class_="filters",
-            ),
-            _settings(frame, document, live.refresh),
-        ),
+        *([section("Slaves", slaves_table(visit, [broker]))] if broker.slaves else []),
+        section("Settings", *_settings_part(frame, document, live.refresh, redraw)),
     )
+
+
+def _settings_part(frame: Frame, document: _Document, changed: Change, redraw: Change) -> list[Node]:
+    if document.settings is None:
+        return [empty("It does not answer, so its settings are unknown.")]
+    filters = h(
+        "div",
+        text_filter(frame.visit, "q", "Setting or meaning contains", redraw),
+        flag_filter(frame.visit, "live", "Only live ones", redraw),
+        class_="filters",
+    )
+    return [filters, _settings(frame, document.broker.broker_name, document.settings, changed)]
 
 
 def _facts(visit: Visit, broker: BrokerView) -> Node:
@@ -73,7 +83,7 @@ def _facts(visit: Visit, broker: BrokerView) -> Node:
         "State": state(broker.state, "good" if broker.state == "ok" else "bad"),
         "Cluster": broker.cluster,
         "Role": broker.role or words.UNKNOWN,
-        "Addresses": ", ".join(f"{number}: {address}" for number, address in broker.addresses.items()),
+        **{_who(number): h("span", address, class_="mono") for number, address in broker.addresses.items()},
         "Version": broker.version or words.UNKNOWN,
         "Flush": broker.flush_disk_type or words.UNKNOWN,
         "Started": visit.time(broker.started_at),
@@ -83,24 +93,17 @@ def _facts(visit: Visit, broker: BrokerView) -> Node:
     return facts(known)
 
 
-def _slaves(visit: Visit, slaves: list[SlaveView]) -> Node:
-    columns: list[Column[SlaveView]] = [
-        Column("Id", lambda each: str(each.broker_id), is_number=True),
-        Column("Address", lambda each: h("span", each.address, class_="mono")),
-        Column("Role", lambda each: each.role),
-        Column("Behind", lambda each: words.size(each.behind_bytes), is_number=True),
-        Column("In sync", lambda each: words.UNKNOWN if each.in_sync is None else "yes" if each.in_sync else "no"),
-        Column("State", lambda each: state(each.state, "good" if each.state == "ok" else "warning")),
-    ]
-    return table(visit, "Slaves", columns, slaves, lambda each: str(each.broker_id))
+def _who(number: str) -> str:
+    """Of an address."""
+    return "Master" if number == str(MASTER_ID) else f"Slave {number}"
 
 
-def _settings(frame: Frame, document: _Document, changed: Change) -> Node:
+def _settings(frame: Frame, broker_name: str, settings: list[SettingView], changed: Change) -> Node:
     visit = frame.visit
     said = visit.given.get("q", "").casefold()
     shown = [
         each
-        for each in document.settings
+        for each in settings
         if said in f"{each.setting} {each.rocketmq_name} {each.meaning or ''}".casefold()
         and (each.live or not visit.given.get("live"))
     ]
@@ -118,7 +121,7 @@ def _settings(frame: Frame, document: _Document, changed: Change) -> Node:
         Column("Meaning", lambda each: h("div", each.meaning or words.UNKNOWN, class_="body-cell")),
     ]
     if visit.may_change:
-        columns.append(Column("Do", lambda each: _change_button(frame, document.broker.broker_name, each, changed)))
+        columns.append(Column("Do", lambda each: _change_button(frame, broker_name, each, changed)))
     return table(visit, "Settings", columns, shown, lambda each: each.rocketmq_name)
 
 

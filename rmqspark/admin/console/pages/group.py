@@ -10,7 +10,7 @@ from rmqspark.admin.console import words
 from rmqspark.admin.console.addresses import path
 from rmqspark.admin.console.lag_parts import lag_columns, lag_figures, lag_over_time
 from rmqspark.admin.console.live import Live
-from rmqspark.admin.console.nodes import Node
+from rmqspark.admin.console.nodes import Node, h
 from rmqspark.admin.console.parts import button, empty, figures, group, notes, section
 from rmqspark.admin.console.resets import reset_group
 from rmqspark.admin.console.snippets import Snippets
@@ -56,7 +56,7 @@ def _offsets(visit: Visit, view: GroupView) -> Node:
             "It has neither committed an offset nor subscribed to a topic.", f"rmq consume orders --group {view.group}"
         )
     columns: list[Column[GroupQueueView]] = [
-        Column("Queue", lambda each: f"{each.topic} {each.broker_name}/{each.queue_id}"),
+        Column("Queue", lambda each: _queue(visit, each)),
         Column(
             "Committed", lambda each: words.UNKNOWN if each.committed is None else str(each.committed), is_number=True
         ),
@@ -74,6 +74,11 @@ def _offsets(visit: Visit, view: GroupView) -> Node:
             f"Never committed in {words.counted(never, 'queue')}: how far it is there is unknown." if never else None
         ),
     )
+
+
+def _queue(visit: Visit, each: GroupQueueView) -> Node:
+    topic = visit.link(each.topic, path("topics", each.topic))
+    return h("span", topic, h("span", f" {each.broker_name}/{each.queue_id}"))
 
 
 def _messages_link(visit: Visit, each: GroupQueueView) -> Node:

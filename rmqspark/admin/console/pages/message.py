@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nicegui import ui
+
 from rmqspark.admin.console.filters import set_filter
-from rmqspark.admin.console.message_parts import body, message_facts, properties
+from rmqspark.admin.console.message_parts import BodyActions, body, extension, message_facts, properties
 from rmqspark.admin.console.nodes import Node, h
 from rmqspark.admin.console.parts import button, group, notes, section, state
 from rmqspark.admin.console.snippets import Snippets
@@ -51,9 +53,15 @@ class _Shown:
         return group(
             message_facts(visit, message),
             h("div", resend, class_="actions", style="margin-top:12px") if resend else None,
-            body(message, view, all_of_it=self._all_of_it, look=self._look, show_all=self._show_all),
+            body(message, view, self._actions(message), all_of_it=self._all_of_it),
             properties(message),
         )
+
+    def _actions(self, message: MessageView) -> BodyActions:
+        def save() -> None:
+            ui.download.content(message.body_as_bytes(), f"{message.offset_msg_id}.{extension(message)}")
+
+        return BodyActions(self._look, self._show_all, ui.clipboard.write, save)
 
     def _look(self, view: str) -> None:
         set_filter(self._frame.visit, "view", view)

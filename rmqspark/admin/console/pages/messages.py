@@ -24,6 +24,7 @@ from rmqspark.admin.schemas.messages import MessageView
 if TYPE_CHECKING:
     from rmqspark.admin.console.frame import Frame
     from rmqspark.admin.console.visits import Visit
+    from rmqspark.admin.reads.messages import Wanted
 
 _FOLLOW_EVERY_S = 1.0
 
@@ -51,33 +52,50 @@ async def build(frame: Frame) -> None:
 
         def show_page(page: Page[MessageView]) -> Node:
             shown[:] = page.items
-            return show(frame, page)
+            return show(frame, page, asked)
 
         await frame.live(lambda: _read(visit, asked), show_page, None)
 
 
 def _read(visit: Visit, asked: Asked) -> Page[MessageView]:
+    cursor = visit.given.get("cursor")
     if asked.key is not None:
-        wanted = asked.wanted
-        found = look.with_key(visit.cluster, wanted.topic, asked.key, wanted.from_, wanted.to, ON_A_PAGE).items
-        return Page(items=found[::-1] if wanted.newest_first else found)
+        return _with_key(visit, asked.wanted, asked.key, cursor)
     topics.topic(visit.cluster, asked.wanted.topic)  # reading one that is not there would make it
-    return look.page(visit.cluster, asked.wanted, ON_A_PAGE, visit.given.get("cursor"))
+    return look.page(visit.cluster, asked.wanted, ON_A_PAGE, cursor)
 
 
-def show(frame: Frame, page: Page[MessageView]) -> Node:
+def _with_key(visit: Visit, wanted: Wanted, key: str, cursor: str | None) -> Page[MessageView]:
+    """Each next page is older, whatever the order on it: a broker's index is walked from its end."""
+    page = look.with_key(visit.cluster, wanted.topic, key, wanted.from_, wanted.to, ON_A_PAGE, cursor)
+    return Page(items=page.items[::-1], next=page.next) if wanted.newest_first else page
+
+
+def show(frame: Frame, page: Page[MessageView], asked: Asked) -> Node:
     visit = frame.visit
     return group(
         filter_form(visit),
         h(
             "div",
-            h("p", f"{listed(page.items)} on this page.", class_="note"),
+            h("p", f"{listed(page.items)} on this page.{_story(page, asked)}", class_="note"),
             _exports(visit, page.items),
             class_="section-head",
         ),
         _rows(visit, page.items, has_more=page.next is not None),
         pager(visit, page.next),
     )
+
+
+def _story(page: Page[MessageView], asked: Asked) -> str:
+    """What somebody would take for the end of it, or for the wrong one."""
+    told = []
+    if asked.key is not None and asked.is_filtered_besides:
+        told.append("A key is looked for alone: filters but times are left aside.")
+    if page.next is not None and asked.key is not None and not asked.wanted.newest_first:
+        told.append("Messages with a key come from the newest on: older ones are on the next page.")
+    elif page.next is not None and 0 < len(page.items) < ON_A_PAGE:
+        told.append("It ends early, for bodies are large or few pass the filters: there are more on the next page.")
+    return " ".join(["", *told])
 
 
 def show_tail(visit: Visit, tail: Tail) -> Node:

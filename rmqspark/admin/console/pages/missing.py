@@ -22,7 +22,7 @@ _KINDS: Final = {
     "/topics": ("topic", "topics"),
     "/groups": ("group", "groups"),
     "/spark": ("query", "spark"),
-    "/": ("broker", "brokers"),
+    "/brokers": ("broker", "brokers"),
 }
 
 

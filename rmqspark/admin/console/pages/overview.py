@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rmqspark.admin.console import words
-from rmqspark.admin.console.addresses import path
+from rmqspark.admin.console.brokers_tables import brokers_table, problems_table
 from rmqspark.admin.console.charts import line_chart
 from rmqspark.admin.console.groups_table import group_columns
 from rmqspark.admin.console.nodes import Node, h
 from rmqspark.admin.console.parts import empty, figures, group, notes, section, state
 from rmqspark.admin.console.snippets import Snippets
-from rmqspark.admin.console.tables import Column, table
+from rmqspark.admin.console.tables import table
+from rmqspark.admin.console.watch import MOST_GROUPS
 from rmqspark.admin.reads.overview import overview
-from rmqspark.admin.schemas.cluster import BrokerView, ProblemView
 
 if TYPE_CHECKING:
     from rmqspark.admin.console.frame import Frame
     from rmqspark.admin.console.visits import Visit
+    from rmqspark.admin.schemas.cluster import BrokerView
+    from rmqspark.admin.schemas.groups import GroupSummary
     from rmqspark.admin.schemas.overview import OverviewView
+
+_MOST_GROUPS: Final = 8
 
 
 async def build(frame: Frame) -> None:
@@ -32,20 +36,25 @@ def show(visit: Visit, view: OverviewView) -> Node:
         _figures(visit, view),
         _problems(visit, view),
         _charts(visit),
-        section("Brokers", _brokers(visit, view.cluster.brokers)),
-        section("Furthest behind", _groups(visit, view), actions=[visit.link("All groups", "/groups")]),
+        section(
+            "Brokers",
+            brokers_table(visit, view.cluster.brokers),
+            actions=[visit.link("Slaves and name servers", "/brokers")],
+        ),
+        section("Furthest behind", _groups(visit), actions=[visit.link("All groups", "/groups")]),
     )
 
 
 def _figures(visit: Visit, view: OverviewView) -> Node:
     brokers = view.cluster.brokers
-    lags = [each.lag for each in view.groups if each.lag is not None]
+    known = visit.watch.groups
+    lags = [each.lag for each in known or () if each.lag is not None]
     fullest = max((each.disk_used for each in brokers if each.disk_used is not None), default=None)
     return figures(
         [
             ("In", f"{words.rate(_sum([each.in_per_second for each in brokers]))}", "messages a second"),
             ("Out", f"{words.rate(_sum([each.out_per_second for each in brokers]))}", "messages a second"),
-            ("Largest lag", words.number(max(lags, default=None if view.groups else 0)), "messages"),
+            ("Largest lag", words.number(max(lags, default=0 if known == [] else None)), "messages"),
             ("Fullest disk", words.percent(fullest), _free(brokers)),
             ("Half messages", words.number(view.half_messages), "not decided"),
             ("Transactions", words.number(view.open_transactions), visit.link("open", "/transactions")),
@@ -66,17 +75,12 @@ def _free(brokers: list[BrokerView]) -> str:
 
 
 def _problems(visit: Visit, view: OverviewView) -> Node:
-    if not view.cluster.problems:
-        told = notes(f"Partial: {', '.join(view.silent)} did not answer about transactions." if view.silent else None)
-        return section("State", state("Nothing is wrong", "good"), told)
-    columns: list[Column[ProblemView]] = [
-        Column("What", lambda each: each.subject),
-        Column("Severity", lambda each: state(each.severity, "bad" if each.severity == "critical" else "warning")),
-        Column("Problem", lambda each: each.problem),
-    ]
+    found = view.cluster.problems
+    partial = f"Partial: {', '.join(view.silent)} did not answer about transactions." if view.silent else None
     return section(
         "State",
-        table(visit, "Problems", columns, view.cluster.problems, lambda each: f"{each.subject} {each.problem}"),
+        problems_table(visit, found) if found else state("Nothing is wrong", "good"),
+        notes(partial),
     )
 
 
@@ -93,31 +97,18 @@ def _charts(visit: Visit) -> Node:
     )
 
 
-def _brokers(visit: Visit, brokers: list[BrokerView]) -> Node:
-    columns: list[Column[BrokerView]] = [
-        Column("Broker", lambda each: visit.link(each.broker_name, path("brokers", each.broker_name))),
-        Column("State", lambda each: state(each.state, "good") if each.state == "ok" else state(each.state, "bad")),
-        Column("Slaves in sync", _slaves),
-        Column("In/s", lambda each: words.rate(each.in_per_second), is_number=True),
-        Column("Out/s", lambda each: words.rate(each.out_per_second), is_number=True),
-        Column("Disk", lambda each: words.percent(each.disk_used), is_number=True),
-        Column("Free", lambda each: words.size(each.disk_free_bytes), is_number=True),
-        Column("Topics", lambda each: words.number(each.topics), is_number=True),
-        Column("Queues", lambda each: words.number(each.queues), is_number=True),
-        Column("Started", lambda each: visit.time(each.started_at)),
-    ]
-    if not brokers:
-        return empty("No broker is registered with the name servers.", "rmq up")
-    return table(visit, "Brokers", columns, brokers, lambda each: each.broker_name)
-
-
-def _slaves(broker: BrokerView) -> str:
-    there = len(broker.slaves)
-    in_sync = sum(1 for slave in broker.slaves if slave.in_sync)
-    return f"{in_sync} of {there}" if there else "none there"
-
-
-def _groups(visit: Visit, view: OverviewView) -> Node:
-    if not view.groups:
+def _groups(visit: Visit) -> Node:
+    known = visit.watch.groups
+    if known is None:
+        return empty("How far behind groups are is unknown, until all brokers can be asked.")
+    if not known:
         return empty("Consumer groups and Spark queries are listed here.", "rmq consume orders --group billing")
-    return table(visit, "Groups furthest behind", group_columns(visit), view.groups, lambda each: each.group)
+    shown = sorted(known, key=_behind, reverse=True)[:_MOST_GROUPS]
+    return group(
+        table(visit, "Groups furthest behind", group_columns(visit), shown, lambda each: each.group),
+        notes(f"Of the first {MOST_GROUPS} groups by name." if len(known) == MOST_GROUPS else None),
+    )
+
+
+def _behind(each: GroupSummary) -> tuple[bool, int]:
+    return each.lag is not None, each.lag or 0

@@ -9,7 +9,7 @@ from rmqspark.admin.console.addresses import path
 from rmqspark.admin.console.nodes import Node, h
 from rmqspark.admin.console.parts import figures, group, notes, section, state
 from rmqspark.admin.console.snippets import Snippets
-from rmqspark.admin.console.tables import Column, table
+from rmqspark.admin.console.tables import Column, pager, table
 from rmqspark.admin.reads import queries as look
 from rmqspark.admin.schemas.transactions import BatchView, FindingView, ProofView, RangeView
 
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from rmqspark.admin.console.frame import Frame
     from rmqspark.admin.console.visits import Visit
 
-_MOST_BATCHES: Final = 200
+_ON_A_PAGE: Final = 50
+_EVERY_S: Final = 30.0  # all batches are read for it
 _MOST_RANGES: Final = 6
 
 
@@ -29,12 +30,12 @@ async def build(frame: Frame) -> None:
         ),
         crumbs=[("Spark", "/spark"), (name, path("spark", name))],
     )
-    await frame.live(lambda: look.proof(visit.cluster, name), lambda view: show(visit, view), 10)
+    await frame.live(lambda: look.proof(visit.cluster, name), lambda view: show(visit, view), _EVERY_S)
 
 
 def show(visit: Visit, view: ProofView) -> Node:
-    newest = view.batches[-_MOST_BATCHES:][::-1]
-    left_out = len(view.batches) - len(newest)
+    end = _end(visit, len(view.batches))
+    begin = max(0, end - _ON_A_PAGE)
     return group(
         h("p", _verdict(view)),
         figures(
@@ -48,15 +49,18 @@ def show(visit: Visit, view: ProofView) -> Node:
         section("Found wrong", _findings(visit, "Found wrong", view.findings)) if view.findings else h("div"),
         section(
             "Batches",
-            _batches(visit, newest),
-            notes(
-                f"The newest {len(newest)}; {left_out:,} older ones are left out here, and not in the numbers."
-                if left_out
-                else None
-            ),
+            _batches(visit, view.batches[begin:end][::-1]),
+            notes(f"{end - begin} of {len(view.batches):,}, the newest first; the numbers above are of all."),
+            pager(visit, str(begin) if begin else None),
         ),
         section("On purpose", _findings(visit, "On purpose", view.told)) if view.told else h("div"),
     )
+
+
+def _end(visit: Visit, count: int) -> int:
+    """Behind the newest batch of the page: counted from the oldest on, so that it stays while others come."""
+    asked = visit.given.get("cursor", "")
+    return min(int(asked), count) if asked.isascii() and asked.isdigit() else count
 
 
 def _verdict(view: ProofView) -> Node:

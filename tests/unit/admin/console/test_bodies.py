@@ -14,6 +14,8 @@ from rmqspark.admin.console import exports
 from rmqspark.admin.console.bodies import MOST_EVER, MOST_SHOWN, preview, shapes, visible
 from rmqspark.admin.schemas.messages import MessageView
 
+CODE = len(r"\u0000")
+
 
 def message(body: str | None, **changes: object) -> MessageView:
     given: dict[str, object] = {
@@ -63,9 +65,18 @@ def test_json_means_the_same(document: object) -> None:
 def test_any_bytes_can_be_shown(body: bytes, all_of_it: bool) -> None:
     """Within bounds, and without a character that acts."""
     for shape in shapes(body, all_of_it=all_of_it):
-        assert len(shape.text) <= (MOST_EVER if all_of_it else MOST_SHOWN) * 2
+        assert len(shape.text) <= (MOST_EVER if all_of_it else MOST_SHOWN) * CODE
         assert shape.text == visible(shape.text)
     assert len(preview(body)) <= 125
+
+
+@pytest.mark.parametrize("character", ["x", "\x00", "\u202e"])
+def test_what_is_left_out_is_counted(character: str) -> None:
+    """As characters of the body, however they are shown; at the most that there can be of one, too."""
+    body = (character * (MOST_EVER + 5)).encode()
+    text = next(shape for shape in shapes(body) if shape.name == "Text")
+    assert (text.text, text.left_out) == (visible(character) * MOST_SHOWN, MOST_EVER + 5 - MOST_SHOWN)
+    assert next(each for each in shapes(body, all_of_it=True) if each.name == "Text").left_out == 5
 
 
 @pytest.mark.parametrize(

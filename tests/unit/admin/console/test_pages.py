@@ -8,15 +8,22 @@ import pytest
 
 from rmqspark.admin.access import Role
 from rmqspark.admin.config import AdminConfig
+from rmqspark.admin.console.brokers_tables import brokers_table, slaves_table
 from rmqspark.admin.console.histories import Histories
+from rmqspark.admin.console.message_filters import Asked
 from rmqspark.admin.console.nodes import find, texts
-from rmqspark.admin.console.pages import broker, group, messages, transactions
+from rmqspark.admin.console.pages import broker as broker_page
+from rmqspark.admin.console.pages import group, messages, overview, proof, transactions
 from rmqspark.admin.console.preferences import Preferences
 from rmqspark.admin.console.sessions import Sessions
 from rmqspark.admin.console.tail import Tail
 from rmqspark.admin.console.visits import Visit
-from rmqspark.admin.schemas.cluster import SlaveView
-from rmqspark.admin.schemas.groups import GroupQueueView, GroupView
+from rmqspark.admin.paging import Page
+from rmqspark.admin.schemas.cluster import BrokerView, ClusterView, SlaveView
+from rmqspark.admin.schemas.groups import GroupQueueView, GroupSummary, GroupView
+from rmqspark.admin.schemas.messages import MessageView
+from rmqspark.admin.schemas.overview import OverviewView
+from rmqspark.admin.schemas.transactions import BatchView, ProofView
 from rmqspark.testing.manual_clock import ManualClock
 
 if TYPE_CHECKING:
@@ -31,7 +38,7 @@ class Place:
     def __init__(self, role: Role, **params: str) -> None:
         sessions = Sessions(TOKENS, ManualClock())
         cookie = sessions.begin(TOKENS.admin_token if role == Role.ADMIN else TOKENS.read_token)
-        watch: Any = type("Watch", (), {"histories": Histories()})()
+        watch: Any = type("Watch", (), {"histories": Histories(), "groups": None})()
         nobody: Any = None
         self.visit = Visit(
             nobody, watch, sessions, cookie, "1.2.3.4", "http://h", "/rmq", "/x", params, {}, Preferences()
@@ -91,6 +98,84 @@ def test_a_tail_that_cannot_keep_up_says_so() -> None:
     assert "some are left out" in shown
 
 
+def proof_view(batches: int) -> ProofView:
+    shown = [
+        BatchView.model_construct(
+            **{"transactional_id": "t", "version": version, "inputs": [], "outputs": [], "rows": 1, "completed": True},
+            **{"decided_at": 0, "decided_by": "p", "checksum": "c"},
+        )
+        for version in range(batches)
+    ]
+    return ProofView.model_construct(batches=shown, rows=batches, missing=0, doubled=0, findings=[], told=[])
+
+
+@pytest.mark.parametrize(
+    ("cursor", "first", "last", "following"),
+    [("", "129", "80", "80"), ("80", "79", "30", "30"), ("30", "29", "0", None), ("junk", "129", "80", "80")],
+)
+def test_a_proof_has_pages(cursor: str, first: str, last: str, following: str | None) -> None:
+    """The newest batches first; the numbers are of all."""
+    visit = Place(Role.READ).visit
+    visit.given = {"cursor": cursor} if cursor else {}
+    shown = proof.show(visit, proof_view(130))
+    versions = [texts(row) for row in find(shown, "th") if row.attributes.get("scope") == "row"]
+    assert (versions[0], versions[-1]) == (first, last)
+    (address,) = [link.attributes["href"] for link in find(shown, "a") if link.text == "Next page"] or [None]
+    assert address == (following and f"/rmq/x?cursor={following}")
+    assert "of 130, the newest first" in texts(shown)
+
+
+@pytest.mark.parametrize(
+    ("groups", "lag", "story"),
+    [
+        (None, "Largest lag unknown", "is unknown, until all brokers can be asked"),
+        ([], "Largest lag 0", "are listed here"),
+        ([GroupSummary.model_construct(lag=7)], "Largest lag 7", "Groups furthest behind"),
+    ],
+)
+def test_lag_that_could_not_be_measured_is_unknown(groups: list[GroupSummary] | None, lag: str, story: str) -> None:
+    """It is neither 0, nor are there no groups."""
+    visit = Place(Role.READ).visit
+    if groups:
+        rest = {"seconds_behind": 1, "consumed_per_second": 1.0, "caught_up_in_seconds": 1, "members": 0}
+        groups = [each.model_copy(update={"group": "g", "topics": ["t"], **rest}) for each in groups]
+    visit.watch.groups = groups
+    cluster = ClusterView(state="ok", name_servers=[], brokers=[], problems=[])
+    known = {"topic_count": None, "half_messages": None, "open_transactions": None, "dead_letters": None}
+    shown = texts(overview.show(visit, OverviewView(cluster=cluster, silent={}, **known)))
+    assert lag in shown
+    assert story in shown
+
+
+def test_a_broker_that_does_not_answer_has_a_page() -> None:
+    """What is known of it, and that its settings are not."""
+    silent = broker(slaves=[], slaves_wanted=0, state="is registered and does not answer: it was cut")
+    live: Any = type("Live", (), {"redraw": nothing, "refresh": nothing})()
+    shown = texts(broker_page.show(Place(Role.ADMIN).frame(), broker_page._Document(silent, None), live))
+    assert "is registered and does not answer: it was cut" in shown
+    assert "its settings are unknown" in shown
+
+
+@pytest.mark.parametrize(
+    ("given", "count", "told"),
+    [
+        ({"key": "k"}, 50, ""),
+        ({"key": "k", "from": "-1h"}, 50, ""),
+        ({"key": "k", "body": "x"}, 50, " A key is looked for alone: filters but times are left aside."),
+        ({"key": "k", "order": "oldest"}, 50, " Messages with a key come from the newest on"),
+        ({"body": "x"}, 3, " It ends early, for bodies are large or few pass the filters"),
+        ({"body": "x"}, 50, ""),
+        ({}, 0, ""),
+    ],
+)
+def test_what_a_page_of_messages_is_not_is_told(given: dict[str, str], count: int, told: str) -> None:
+    """Neither the end where there is more, nor filtered by what was left aside."""
+    page = Page[MessageView].model_construct(items=[MessageView.model_construct()] * count, next="more")
+    story = messages._story(page, Asked.of("t", given))
+    assert story.startswith(told)
+    assert bool(story) == bool(told)
+
+
 def test_slaves_are_shown_beside_their_master() -> None:
     """How far behind, in sync or not; unknown is said."""
     known = {"address": "h:2", "role": "SLAVE", "connected": True, "behind_bytes": 3 << 20, "in_sync": True}
@@ -104,5 +189,15 @@ def test_slaves_are_shown_beside_their_master() -> None:
         in_sync=None,
         state="does not answer",
     )
-    shown = texts(broker._slaves(Place(Role.READ).visit, [well, away]))
-    assert [words in shown for words in ("h:2", "3.0 MiB", "yes", "does not answer", "unknown")] == [True] * 5
+    visit, master = Place(Role.READ).visit, broker(slaves=[well, away], slaves_wanted=1)
+    shown = texts(slaves_table(visit, [master]))
+    told = ("1 of broker-a", "h:2", "3.0 MiB", "yes", "does not answer", "unknown")
+    assert [words in shown for words in told] == [True] * 6
+    assert "1 of 2, a send waits for 1" in texts(brokers_table(visit, [master]))
+    assert "none there, a send waits for 1" in texts(brokers_table(visit, [broker(slaves=[], slaves_wanted=1)]))
+
+
+def broker(**changes: Any) -> BrokerView:
+    known: dict[str, Any] = dict.fromkeys(BrokerView.model_fields)
+    known |= {"broker_name": "broker-a", "cluster": "c", "addresses": {"0": "h:1"}, "topics": 0, "queues": 0}
+    return BrokerView.model_validate({**known, "state": "ok", **changes})

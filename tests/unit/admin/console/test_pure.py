@@ -79,8 +79,9 @@ def test_sessions_end() -> None:
     assert (sessions.role(admin), sessions.role(reader), sessions.role(None)) == (Role.ADMIN, Role.READ, None)
     sessions.end(admin)
     assert (sessions.role(admin), sessions.role(reader)) == (None, Role.READ)
+    assert (sessions.is_ended(admin), sessions.is_ended(reader), sessions.is_ended(None)) == (True, False, False)
     clock.advance(seconds=LONGEST_MS // 1000)
-    assert sessions.role(reader) is None
+    assert (sessions.role(reader), sessions.is_ended(reader)) == (None, False)
     assert Sessions(AdminConfig(), clock).role(None) is Role.ADMIN
 
 
@@ -188,6 +189,26 @@ def test_snippets_are_whole() -> None:
         """("sql", "price > '$(rm -rf /)'")""",
     ):
         assert f".option{option}" in code.spark
+
+
+def test_snippets_of_a_page_by_key_are_of_that_page() -> None:
+    """However many have the key: the rest of them lies elsewhere, or is another page of REST's."""
+    code = code_of(Wanted("orders", from_="-10m"), key="-7", cursor="eyJ")
+    assert code.cli.startswith(
+        "rmq message query orders --key=-7 --from=1970-01-01T00:00:01.000Z --to=1970-01-01T00:00:02.001Z --count=10000 "
+        """--json --namesrv 'h1:9876;h2:9876' | jq -c '.[] | select({"broker-a/1":[9,13],"broker-b/0":[7,8]}["""
+    )
+    assert code.rest.endswith("/topics/orders/messages?key=-7&from=-10m&limit=50&cursor=eyJ'")
+
+
+def test_snippets_look_into_bodies() -> None:
+    """As the page does: with what is written as it is written."""
+    code = code_of(Wanted("orders", body='it\'s "x"'))
+    assert """.queueOffset < $s[1] and ((.body // "") | contains("it'"'"'s \\"x\\"")))'""" in code.cli
+    assert r"""rows.where("contains(body, cast('it\\'s \"x\"' as binary))")""" in code.spark
+    assert "body=it%27s+%22x%22" in code.rest
+    nothing = code_of(Wanted("orders", body="x"), shown=[])
+    assert nothing.cli.endswith(""" | jq -c 'select(true and ((.body // "") | contains("x")))'""")
 
 
 @pytest.mark.parametrize("key", [None, "a\"b\\'"])

@@ -13,7 +13,7 @@ def duration(duration_ms: int) -> str:
     """`45 s`, `12 min`, `3 h`, `4 days`: in the largest unit of which there are two."""
     seconds = max(0, duration_ms) // 1000
     unit, size = next(((unit, size) for unit, size in _UNITS_S if seconds >= _FROM * size), ("s", 1))
-    return f"{seconds // size} {unit}"
+    return f"{seconds // size:,} {unit}"
 
 
 def size(size_bytes: int) -> str:

@@ -1,16 +1,16 @@
-"""Numbers as `rmq` says them."""
+"""Numbers as `rmq` and the console say them."""
 
 from __future__ import annotations
 
 import pytest
 
-from rmqspark.cli.words import counted, duration, size
+from rmqspark.words import counted, duration, size
 
 
 @pytest.mark.parametrize(
     ("duration_ms", "said"),
     [(-5, "0 s"), (999, "0 s"), (1_500, "1 s"), (119_000, "119 s"), (120_000, "2 min"), (7_200_000, "2 h"),
-     (86_400_000, "24 h"), (172_800_000, "2 days")],
+     (86_400_000, "24 h"), (172_800_000, "2 days"), (86_400_000_000, "1,000 days")],
 )  # fmt: skip
 def test_durations(duration_ms: int, said: str) -> None:
     """In the largest unit of which there are two."""
