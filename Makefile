@@ -17,7 +17,7 @@ export PYSPARK_DRIVER_PYTHON = $(CURDIR)/$(BIN)/python
 # `make soak SECONDS=60`. bash has a variable SECONDS of its own, so only one from the command line counts.
 SECONDS_OF_SOAK := $(if $(filter command line,$(origin SECONDS)),$(SECONDS),1800)
 
-.PHONY: help setup demo test check fix bench soak interop browser clean need-python need-java
+.PHONY: help setup demo test check check-types check-names check-rest fix bench soak interop browser clean need-python need-java
 
 help: ## what there is
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,10 +32,20 @@ test: need-java $(READY) ## all tests but those that need a Java client or measu
 	@$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "spark and not benchmark"
 
 check: $(READY) ## lint, format, types, import rules
+	@$(MAKE) --no-print-directory --keep-going -j 2 $(TOLD_APART) check-types check-names check-rest
+
+# The types of the package take as long as the names in its tests: one core each. What one says is shown when it is done.
+TOLD_APART := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
+
+check-types: $(READY)
+	@$(BIN)/mypy
+
+check-names: $(READY)
+	@$(BIN)/mypy --config-file tests/mypy.ini
+
+check-rest: $(READY)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy
-	@$(BIN)/mypy --config-file tests/mypy.ini
 	@$(BIN)/lint-imports
 	@$(BIN)/python docs/generate.py --check
 
