@@ -27,9 +27,17 @@ setup: $(READY) ## one virtual environment, .venv, with everything in it
 demo: need-java $(READY) ## 336,776 flights through a queue and Spark, killed on the way, compared with pandas
 	@$(BIN)/rmq demo
 
-test: need-java $(READY) ## all tests but those that need a Java client or measure
+test: need-java $(READY) $(VENV)/compiled-spark ## all tests but those that need a Java client or measure
 	@$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not spark and not java and not benchmark and not browser"
-	@$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "spark and not benchmark"
+	@SPARK_HOME=$(CURDIR)/$(COMPILED_SPARK) $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "spark and not benchmark" $(SPARK_TESTS)
+
+# Spark with PySpark's modules compiled, for tests alone: who measures has Spark as pip installs it.
+COMPILED_SPARK := $(VENV)/compiled-spark
+# Where tests with Spark are: to look at all others, too, takes both cores ten seconds.
+SPARK_TESTS := tests/spark tests/integration/cli/test_cli_up_demo.py tests/integration/examples tests/integration/fixtures
+
+$(COMPILED_SPARK): $(READY)
+	@$(BIN)/python tests/compiled_spark.py $@
 
 check: $(READY) ## lint, format, types, import rules
 	@$(MAKE) --no-print-directory --keep-going -j 2 $(TOLD_APART) check-types check-names check-rest
