@@ -17,7 +17,7 @@ export PYSPARK_DRIVER_PYTHON = $(CURDIR)/$(BIN)/python
 # `make soak SECONDS=60`. bash has a variable SECONDS of its own, so only one from the command line counts.
 SECONDS_OF_SOAK := $(if $(filter command line,$(origin SECONDS)),$(SECONDS),1800)
 
-.PHONY: help setup demo test check fix bench soak interop browser clean need-python need-java
+.PHONY: help setup demo test check check-types check-names check-rest fix bench soak interop browser clean need-python need-java
 
 help: ## what there is
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,15 +27,33 @@ setup: $(READY) ## one virtual environment, .venv, with everything in it
 demo: need-java $(READY) ## 336,776 flights through a queue and Spark, killed on the way, compared with pandas
 	@$(BIN)/rmq demo
 
-test: need-java $(READY) ## all tests but those that need a Java client or measure
+test: need-java $(READY) $(VENV)/compiled-spark ## all tests but those that need a Java client or measure
 	@$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not spark and not java and not benchmark and not browser"
-	@$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "spark and not benchmark"
+	@SPARK_HOME=$(CURDIR)/$(COMPILED_SPARK) $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "spark and not benchmark" $(SPARK_TESTS)
+
+# Spark with PySpark's modules compiled, for tests alone: who measures has Spark as pip installs it.
+COMPILED_SPARK := $(VENV)/compiled-spark
+# Where tests with Spark are: to look at all others, too, takes both cores ten seconds.
+SPARK_TESTS := tests/spark tests/integration/cli/test_cli_up_demo.py tests/integration/examples tests/integration/fixtures
+
+$(COMPILED_SPARK): $(READY)
+	@$(BIN)/python tests/compiled_spark.py $@
 
 check: $(READY) ## lint, format, types, import rules
+	@$(MAKE) --no-print-directory --keep-going -j 2 $(TOLD_APART) check-types check-names check-rest
+
+# The types of the package take as long as the names in its tests: one core each. What one says is shown when it is done.
+TOLD_APART := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
+
+check-types: $(READY)
+	@$(BIN)/mypy
+
+check-names: $(READY)
+	@$(BIN)/mypy --config-file tests/mypy.ini
+
+check-rest: $(READY)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy
-	@$(BIN)/mypy --config-file tests/mypy.ini
 	@$(BIN)/lint-imports
 	@$(BIN)/python docs/generate.py --check
 
@@ -65,7 +83,8 @@ $(READY): pyproject.toml constraints.txt Makefile | need-python
 	@echo "Setting up $(VENV) (a few minutes the first time) ..."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install -q -c constraints.txt pip
-	@$(BIN)/python -m pip install -q -c constraints.txt -e '.[admin,spark,delta,demo]' --group dev
+	@$(BIN)/python -m pip install -q --no-compile -c constraints.txt -e '.[admin,spark,delta,demo]' --group dev
+	@$(BIN)/python -m compileall -qq -j 2 $(VENV)/lib || true # pip would on one core; a file for another Python is no harm
 	@touch $@
 
 need-python:

@@ -60,6 +60,16 @@ def test_what_a_target_runs_is_there(make: Make, target: str) -> None:
     assert [script for script in scripts if not (ROOT / script).exists()] == []
 
 
+def test_no_test_with_spark_is_passed_over(make: Make) -> None:
+    """`make test` names the files and folders that have tests with Spark, and there are no others."""
+    (run,) = [line for line in make("-n", "test").stdout.splitlines() if '-m "spark' in line]
+    looked_at = [ROOT / word for word in run.split() if word.startswith("tests/")]
+    here = Path(__file__)
+    marked = [path for path in ROOT.glob("tests/**/*.py") if re.search(r"mark\.spark\b", path.read_text())]
+    unseen = [path for path in marked if not any(path.is_relative_to(place) for place in looked_at)]
+    assert [path for path in unseen if path != here] == []
+
+
 @pytest.mark.parametrize(("words", "seconds"), [((), 1800), (("SECONDS=60",), 60)])
 def test_a_soak_takes_as_long_as_is_said(make: Make, words: tuple[str, ...], seconds: int) -> None:
     """SECONDS from the command line counts; bash's own variable of that name does not."""
