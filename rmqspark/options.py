@@ -200,14 +200,17 @@ def names(value: str) -> tuple[str, ...]:
     return found
 
 
-def json_object(value: str) -> dict[str, Any]:
-    """Reads a JSON object in which each name stands once: of two, readers of JSON take the last without a word."""
+def json_object(value: str, accepted: str = "a JSON object") -> dict[str, Any]:
+    """Reads a JSON object in which each name stands once: of two, readers of JSON take the last without a word.
+
+    ValueError says what is `accepted`.
+    """
     try:
         found = json.loads(value, object_pairs_hook=_once_each)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"it is not valid JSON ({error}).") from error
+        raise ValueError(f"it is not valid JSON ({error}); {accepted} is accepted.") from error
     if not isinstance(found, dict):
-        raise ValueError("a JSON object is accepted.")
+        raise ValueError(f"{accepted} is accepted.")
     return found
 
 

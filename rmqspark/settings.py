@@ -186,7 +186,7 @@ def load(
 def changed(settings: _Settings, texts: Mapping[str, Any]) -> _Settings:
     """The same settings with those of these that are among them. Raises InvalidArgument for a wrong value."""
     infos = {info.name: info for info in describe(type(settings))}
-    values = {name: _convert(infos[name], text, "now") for name, text in texts.items() if name in infos}
+    values = {name: _convert(infos[name], text, "in the request") for name, text in texts.items() if name in infos}
     return dataclasses.replace(settings, **values)  # type: ignore[type-var]
 
 

@@ -145,7 +145,7 @@ class Actions:
 
     def resend(self, who: str, group: str, request: ResendRequest) -> ResendView:
         """Dead letters once more."""
-        span = time_span(request.from_, request.to, self._cluster.clock.now_ms())
+        span = time_span(request.from_, request.to, self._cluster.clock.now_ms(), prefix="")
         plan = plan_resend(
             self._cluster,
             group,

@@ -26,6 +26,7 @@ from rmqspark.admin.routes import (
     topics,
     transactions,
 )
+from rmqspark.admin.routes.parameters import known_parameters
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -62,7 +63,7 @@ def make_app(
     app.state.config, app.state.desk = config, desk
     tell_problems(app)
     for router in _ROUTERS:
-        app.include_router(router, prefix=PREFIX, dependencies=[Depends(reader)])
+        app.include_router(router, prefix=PREFIX, dependencies=[Depends(reader), Depends(known_parameters)])
     app.include_router(metrics.router, dependencies=[Depends(reader)])
     app.include_router(health.router)
     app.add_middleware(Gate, config=config)

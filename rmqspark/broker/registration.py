@@ -36,7 +36,8 @@ log = structlog.get_logger("rmqspark.broker")
 
 _CONNECT_TIMEOUT_MS: Final = 3_000
 _UNREGISTER_TIMEOUT_MS: Final = 1_000
-_FIRST_RETRY: Final = 0.5  # seconds after a registration that failed; doubled with each further one, up to the period
+_FIRST_RETRY: Final = 0.5  # seconds after a registration that failed
+_LAST_RETRY: Final = 1.0  # and after many: a name server that is back knows no topic until its brokers have noticed
 _PUBLISHING: Final = 1.0  # seconds that a change of topics may wait for name servers
 
 
@@ -48,6 +49,11 @@ class BrokerIdentity(NamedTuple):
     cluster_name: str
     address: str
     ha_address: str
+
+
+def next_retry(pause: float, period: float) -> float:
+    """Seconds to wait after one more registration that failed: doubled, up to one second, or to a shorter period."""
+    return min(2 * pause, _LAST_RETRY, period)
 
 
 class Registrar:
@@ -134,7 +140,7 @@ class _Link:
         retry = _FIRST_RETRY
         while True:
             await self._rest(self._period if self._is_up else retry)
-            retry = _FIRST_RETRY if self._is_up else min(2 * retry, self._period)
+            retry = _FIRST_RETRY if self._is_up else next_retry(retry, self._period)
             await self.register()
 
     async def register(self) -> None:

@@ -44,8 +44,8 @@ def fits_terminal(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> bool
 
 
 def table_text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """The lines of a table; none where there are no rows."""
-    cells = [[_cell(value) for value in row] for row in rows]
+    """The lines of a table; none where there are no rows. A row that its headings do not fit is a ValueError."""
+    cells = [[_cell(value) for _, value in zip(columns, row, strict=True)] for row in rows]
     if not cells:
         return ""
     from rich.box import SIMPLE_HEAD

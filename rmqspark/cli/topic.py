@@ -52,7 +52,7 @@ def list_topics(
     if as_json:
         print_json([_summary(topic) for topic in topics])
         return
-    columns = ("topic", "brokers", "queues", "perm", "messages")
+    columns = ("topic", "type", "brokers", "queues", "perm", "messages")
     rows = [tuple(_summary(topic).values()) for topic in topics]
     print_table(columns, rows, empty="No topics yet. Make one with: rmq topic create orders")
 

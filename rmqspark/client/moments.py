@@ -59,18 +59,20 @@ def parse_moment(text: str, *, now_ms: int, option: str) -> Position:
         ) from None
 
 
-def time_span(from_: str | None, to: str | None, now_ms: int) -> range:
+def time_span(from_: str | None, to: str | None, now_ms: int, prefix: str = "--") -> range:
     """The milliseconds in [--from, --to); without them, and with earliest and latest, all there are."""
-    begin, end = begin_and_end(from_, to, now_ms)
+    begin, end = begin_and_end(from_, to, now_ms, prefix)
     return range(_ms(begin), _ms(end))
 
 
-def begin_and_end(from_: str | None, to: str | None, now_ms: int) -> tuple[Position, Position]:
-    """--from and --to as positions, else earliest and latest. InvalidArgument if that is backwards."""
-    begin = parse_moment(from_ or "earliest", now_ms=now_ms, option="--from")
-    end = parse_moment(to or "latest", now_ms=now_ms, option="--to")
+def begin_and_end(from_: str | None, to: str | None, now_ms: int, prefix: str = "--") -> tuple[Position, Position]:
+    """--from and --to as positions, else earliest and latest. InvalidArgument if that is backwards.
+
+    `prefix` is what stands before their names where they are asked for: nothing in REST."""
+    begin = parse_moment(from_ or "earliest", now_ms=now_ms, option=f"{prefix}from")
+    end = parse_moment(to or "latest", now_ms=now_ms, option=f"{prefix}to")
     if end.is_before(begin):
-        said = [f"{option} {text}" for option, text in (("--from", from_), ("--to", to)) if text]
+        said = [f"{prefix}{option} {text}" for option, text in (("from", from_), ("to", to)) if text]
         raise backwards(" ".join(said))
     return begin, end
 
@@ -85,7 +87,7 @@ def _ms(moment_: Position) -> int:
     return 0 if moment_ == EARLIEST else _NEVER_MS
 
 
-def parse_offsets(text: str, *, now_ms: int) -> tuple[Position, Position | None]:
+def parse_offsets(text: str, *, now_ms: int, option: str = "--offset") -> tuple[Position, Position | None]:
     """rpk's and kcat's `-o`: `start`, `end`, `42`, `-5` (the last five), `+5` (all but the first five), `5:10`, `:10`,
     `@-1h`, `@t1:t2`, `@t1:1h` (an hour from t1 on), and kcat's `s@t1` and `e@t2`.
 
@@ -93,12 +95,12 @@ def parse_offsets(text: str, *, now_ms: int) -> tuple[Position, Position | None]
     """
     if match := _TIMES.fullmatch(text):
         begin, end = ("", match[2]) if match[1] == "e" else _split_times(match[2])
-        first = parse_moment(begin, now_ms=now_ms, option="--offset") if begin else EARLIEST
+        first = parse_moment(begin, now_ms=now_ms, option=option) if begin else EARLIEST
         if end and first.timestamp_ms is not None and _DURATION.fullmatch(end):
             return first, Position(timestamp_ms=min(first.timestamp_ms + duration_ms(end), _NEVER_MS))
-        return first, parse_moment(end, now_ms=now_ms, option="--offset") if end else None
+        return first, parse_moment(end, now_ms=now_ms, option=option) if end else None
     begin, _, end = text.partition(":")
-    return _offset(begin, text) if begin else EARLIEST, _offset(end, text) if end else None
+    return _offset(begin, text, option) if begin else EARLIEST, _offset(end, text, option) if end else None
 
 
 def _split_times(text: str) -> tuple[str, str]:
@@ -109,7 +111,7 @@ def _split_times(text: str) -> tuple[str, str]:
     return begin, end
 
 
-def _offset(text: str, whole: str) -> Position:
+def _offset(text: str, whole: str, option: str) -> Position:
     if text in ("start", "earliest", "beginning"):
         return EARLIEST
     if text in ("end", "latest"):
@@ -118,6 +120,6 @@ def _offset(text: str, whole: str) -> Position:
         return Position(after_first=int(text)) if text.startswith("+") else Position(offset=int(text))
     except ValueError:
         raise InvalidArgument(
-            f"--offset {whole!r} is not an offset or a range.",
+            f"{option} {whole!r} is not an offset or a range.",
             hint="Use 42, -5, +5, 5:10, start, end, @-1h or @t1..t2.",
         ) from None

@@ -26,13 +26,17 @@ def patiently(
     So may the want of a broker: whoever is patient was told of it by a route, a plan or another broker, and no name
     server knows one that is being restarted. `besides` are other errors that may pass here and in general do not.
     """
-    passing: tuple[type[RmqError], ...] = (BrokerNotRegistered, *besides)
     for tries_left, pause_ms in zip(range(len(pauses_ms), 0, -1), pauses_ms, strict=True):
         try:
             return attempt()
         except RmqError as error:
-            if not (error.retriable or isinstance(error, passing)):
+            if not (may_pass(error) or isinstance(error, besides)):
                 raise
             _log.warning("%s Trying again in %d ms, %d more times.", error, pause_ms, tries_left)
             sleep_ms(pause_ms)
     return attempt()
+
+
+def may_pass(error: RmqError) -> bool:
+    """Whether the same may succeed a moment later, as `patiently` understands it."""
+    return error.retriable or isinstance(error, BrokerNotRegistered)

@@ -113,7 +113,7 @@ def read_end(value: str) -> Earliest | Latest | AtOffsets:
 
 def read_times(value: str) -> AtTimes:
     """Reads `{"topic": 1700000000000}` and `{"topic": {"broker-a": {"0": "-10m"}}}`, also side by side."""
-    document = json_object(value)
+    document = json_object(value, 'JSON like {"topic": 1700000000000} or {"topic": {"broker-a": {"0": "-10m"}}}')
     topics = {topic: _moment(topic, given) for topic, given in document.items() if not isinstance(given, dict)}
     by_queue = {topic: given for topic, given in document.items() if topic not in topics}
     if not document:
@@ -131,7 +131,7 @@ def _position(value: str, accepted: str, *, option: str, for_times: str) -> Earl
         raise ValueError(f"it is a time, and belongs in {for_times}. Here {accepted} is accepted.")
     if not value.startswith("{"):
         raise ValueError(f"{accepted} is accepted.")
-    found = _by_queue(json_object(value), "offsets", _offset)
+    found = _by_queue(json_object(value, accepted), "offsets", _offset)
     if not found:
         raise ValueError("it names no queue.")
     return AtOffsets(dict(found), option)
@@ -190,7 +190,7 @@ def _moment_of(position: AtTime | AtTimes, place: MessageQueue | str) -> Moment 
 def read_assignment(value: str) -> frozenset[MessageQueue]:
     """Reads `{"topic": {"broker-a": [0, 1]}}`."""
     queues: set[MessageQueue] = set()
-    for topic, broker, listed in _topic_brokers(json_object(value)):
+    for topic, broker, listed in _topic_brokers(json_object(value, 'JSON like {"topic": {"broker-a": [0, 1]}}')):
         if not isinstance(listed, list) or not all(_is_queue_id(item) for item in listed):
             raise ValueError(f"{topic}.{broker} must list queue ids, like [0, 1].")
         check_topic(topic)

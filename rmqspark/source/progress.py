@@ -11,7 +11,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rmqspark.errors import InvalidArgument
+from rmqspark.client.patience import may_pass
+from rmqspark.errors import InvalidArgument, RmqError
 from rmqspark.source.admission import Admission
 from rmqspark.source.loss import bear, deleted, replaced, replaced_since, shrunken, strangers
 from rmqspark.source.offsets import Offsets
@@ -87,6 +88,16 @@ class Progress:
             self._start_recorded = True
             if start == self._initial:
                 return start
+        try:
+            return self._next_end(start, limits)
+        except RmqError as error:
+            if not may_pass(error):
+                raise
+        # A broker went after it was seen. Its name servers know, so what another look shows leaves it out of sight.
+        self._view.snapshot(fresh=True, missing_topics_allowed=self._tolerant)
+        return self._next_end(start, limits)
+
+    def _next_end(self, start: Offsets, limits: Limits | None) -> Offsets:
         start = self._without_deleted(self._wanted(self._of_group(start)))
         snapshot = self._view.snapshot(missing_topics_allowed=self._tolerant)
         idle = is_idle(start, self._group.owned(snapshot))

@@ -14,7 +14,7 @@ from rmqspark.client.admin_messages import in_order, message_by_id
 from rmqspark.client.in_time_order import InTimeOrder
 from rmqspark.client.journeys import journey_of
 from rmqspark.client.key_walk import KeySearch, key_page
-from rmqspark.client.moments import EARLIEST, LATEST, begin_and_end, parse_offsets, time_span
+from rmqspark.client.moments import LATEST, begin_and_end, parse_offsets, time_span
 from rmqspark.client.pull_consumer import PullConsumer
 from rmqspark.client.spans import Span, spans
 from rmqspark.errors import InvalidArgument, InvalidQueue, RequestTimeout
@@ -68,7 +68,7 @@ def with_key(
 ) -> Page[MessageView]:
     """The newest `limit` with this key, oldest first, and page by page those before them, of the time that the first
     page was about. TopicNotFound."""
-    span = time_span(from_, to, client.clock.now_ms())
+    span = time_span(from_, to, client.clock.now_ms(), prefix="")
     begin_ms, end_ms, below = _gone_back(cursor) if cursor else (span.start, span.stop - 1, None)
     found = key_page(client, KeySearch(topic, key, begin_ms, end_ms), limit, below)
     more = make_cursor([begin_ms, end_ms, found.older]) if found.older else None
@@ -118,10 +118,10 @@ def _asked(consumer: PullConsumer, client: ClusterClient, wanted: Wanted) -> lis
         raise InvalidArgument("offset says where to begin and end; it excludes from and to.")
     now_ms = client.clock.now_ms()
     if wanted.offset:
-        begin, last = parse_offsets(wanted.offset, now_ms=now_ms)
+        begin, last = parse_offsets(wanted.offset, now_ms=now_ms, option="offset")
         end = last or LATEST
     else:
-        begin, end = begin_and_end(wanted.from_, wanted.to, now_ms) if wanted.from_ or wanted.to else (EARLIEST, LATEST)
+        begin, end = begin_and_end(wanted.from_, wanted.to, now_ms, prefix="")
     there = spans(consumer, wanted.topic, begin, end)
     return there if wanted.queue is None else _only(there, wanted.queue)
 

@@ -325,6 +325,39 @@ def test_what_is_wrong_is_said(rest: Rest, filled: str, path: str, status: int, 
     rest.problem("GET", path, status, code)
 
 
+@pytest.mark.parametrize(
+    ("asked", "detail"),
+    [
+        ("from=yesterday", "from 'yesterday' is not a moment"),
+        ("to=tomorrow", "to 'tomorrow' is not a moment"),
+        ("key=a&from=yesterday", "from 'yesterday' is not a moment"),
+        ("from=-1m&to=-2m", "from -1m to -2m ends before it begins"),
+        ("offset=x", "offset 'x' is not an offset"),
+        ("offset=@yesterday", "offset 'yesterday' is not a moment"),
+    ],
+)
+def test_what_is_wrong_has_the_name_that_it_was_given(rest: Rest, filled: str, asked: str, detail: str) -> None:
+    """Not that of the option of `rmq`."""
+    path = f"/api/v1/topics/filled/messages?{asked}"
+    assert rest.problem("GET", path, 400, "invalid_argument")["detail"].startswith(detail)
+
+
+@pytest.mark.parametrize(
+    ("path", "hint"),
+    [
+        ("/api/v1/topics/filled/messages?form=-10m", "Did you mean 'from'?"),
+        ("/api/v1/topics?limits=1", "Did you mean 'limit'?"),
+        ("/api/v1/cluster?x=1", "It takes none."),
+        ("/api/v1/groups?bogus=1", "It takes: "),
+    ],
+)
+def test_a_slip_in_a_parameter_s_name_is_not_left_aside(rest: Rest, filled: str, path: str, hint: str) -> None:
+    """All messages would be taken for those of the last ten minutes."""
+    problem = rest.problem("GET", path, 400, "invalid_argument")
+    assert problem["detail"].startswith(f"There is no parameter {path.partition('?')[2].partition('=')[0]!r}")
+    assert problem["hint"].startswith(hint)
+
+
 def test_a_forged_id_makes_no_connection(rest: Rest, rmq: Rmq) -> None:
     """An offset id names an address, which is believed only if it is a broker's (S17)."""
     problem = rest.problem("GET", "/api/v1/messages/7F000001000000010000000000000000", 404, "message_not_found")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rmqspark.broker.registration import BrokerIdentity, Registrar
+from rmqspark.broker.registration import BrokerIdentity, Registrar, next_retry
 from rmqspark.protocol.bodies.route import RegisterBrokerBody
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.cluster import RegisterBrokerRequestHeader
@@ -53,3 +53,12 @@ def test_a_registered_broker_rests_until_something_changes() -> None:
 
     asyncio.run(scenario())
     assert registrations == 2
+
+
+def test_a_name_server_that_was_away_for_long_is_noticed_as_soon_as_it_is_back() -> None:
+    """It knows no topic until then, and whoever asks it takes them for gone; that went on for up to half a minute."""
+    pauses = [0.5]
+    while sum(pauses) < 600:
+        pauses.append(next_retry(pauses[-1], 30))
+    assert max(pauses) == 1.0
+    assert next_retry(0.2, 0.1) == 0.1

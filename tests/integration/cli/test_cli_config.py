@@ -54,7 +54,7 @@ def test_a_setting_is_changed_while_the_broker_runs(ok: Run, cli: Run) -> None:
     [
         (("set", "listen_port", "1", "--yes"), 1, "Restart it with --listen-port 1."),
         (("set", "file_reserved_tim", "1", "--yes"), 2, "Did you mean 'file_reserved_time'?"),
-        (("set", "file_reserved_time", "soon", "--yes"), 2, "must be a whole number (h)"),
+        (("set", "file_reserved_time", "soon", "--yes"), 2, "'soon' in the request, but must be a whole number (h)"),
         (("get", "--broker", "broker-x"), 1, "Broker 'broker-x' is not registered."),
     ],
 )

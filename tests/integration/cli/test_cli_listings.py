@@ -30,7 +30,9 @@ def test_the_life_of_a_topic(ok: Run, cli: Run, rmq: Rmq) -> None:
     rmq.send("lives", b"x")
     listed = {"topic": "lives", "type": "fifo", "brokers": 1, "queues": 2, "perm": "rw", "messages": 1}
     assert listed in ok("topic", "list", "--json").json
-    assert "lives" in ok("topic", "list").out
+    heading, _, *rows = ok("topic", "list").lines
+    assert heading.split() == ["topic", "type", "brokers", "queues", "perm", "messages"]
+    assert ["lives", "fifo", "1", "2", "rw", "1"] in [row.split() for row in rows]
     described = ok("topic", "describe", "lives", "--json").json
     assert described["type"] == "fifo"
     assert described["brokers"][0]["attributes"] == {"message.type": "FIFO"}

@@ -62,6 +62,12 @@ def test_tables_say_unknown_rather_than_guess(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().out == "None yet.\ntopic   t\noffset  1,000\n"
 
 
+def test_a_row_that_its_headings_do_not_fit_is_not_printed() -> None:
+    """Its values would stand under the names of others."""
+    with pytest.raises(ValueError, match="longer than"):
+        print_table(("topic", "brokers"), [("orders", "normal", 1)], empty="")
+
+
 def test_a_narrow_terminal_cuts_no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
     """What does not fit is wrapped by the terminal; a figure without its last digits would be another one."""
     terminal = Terminal()

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqspark.errors import DataLoss, InvalidArgument
+from rmqspark.errors import DataLoss, InvalidArgument, Unreachable
 from rmqspark.model import MessageQueue
 from rmqspark.options import Moment
 from rmqspark.source.admission import Limits
-from rmqspark.source.offsets import StoreIdentity
+from rmqspark.source.offsets import Offsets, StoreIdentity
 from rmqspark.source.options import SourceOptions
-from rmqspark.source.planner import QueueRange, ranges
+from rmqspark.source.planner import QueueRange, Snapshot, ranges
 from rmqspark.source.positions import (
     AtOffsets,
     AtTime,
@@ -26,7 +28,10 @@ from rmqspark.source.positions import (
 from rmqspark.source.start import resolve
 from rmqspark.testing.manual_clock import ManualClock
 
-from .one_cluster import EVERY, Q0, Q1, Cluster, at, progress
+from .one_cluster import EVERY, Q0, Q1, STORE, Cluster, at, progress
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 
 @pytest.mark.parametrize(
@@ -166,6 +171,44 @@ def test_nothing_is_reported_of_a_queue_that_is_away() -> None:
     cluster = Cluster({Q0: 12})
     progress(cluster).latest(at({Q0: 5, Q1: 3}), None)
     assert cluster.reports == [at({Q0: 5})]
+
+
+class Dying(Cluster):
+    """Has broker-b in sight, which answers nothing; with `noticed`, the next look is without it."""
+
+    there = MessageQueue("t", "broker-b", 0)
+
+    def __init__(self, *, noticed: bool) -> None:
+        super().__init__({Q0: 10, self.there: 20})
+        self.noticed, self.asked = noticed, 0
+
+    def due(self, start: Offsets, brokers_in_sight: Collection[str], *, is_idle: bool) -> dict[MessageQueue, int]:
+        self.asked += 1
+        if "broker-b" not in brokers_in_sight:
+            return super().due(start, brokers_in_sight, is_idle=is_idle)
+        if self.noticed:
+            del self.ends[self.there]
+        raise Unreachable("Nothing answers.", address="b:1")
+
+    def snapshot(self, *, fresh: bool = False, missing_topics_allowed: bool = False) -> Snapshot:
+        self.looks += 1
+        return Snapshot(dict(self.ends), {queue.broker_name: self.store for queue in self.ends})
+
+
+def test_a_broker_that_goes_after_it_was_seen_is_out_of_sight() -> None:
+    """The others are read on, and its queues wait where they were: patience with it alone would end the query."""
+    cluster = Dying(noticed=True)
+    start = replace(at({Q0: 4, cluster.there: 5}), stores={("t", "broker-a"): STORE, ("t", "broker-b"): STORE})
+    assert progress(cluster).latest(start, None).positions == {Q0: 10, cluster.there: 5}
+    assert cluster.asked == 2
+
+
+def test_a_broker_that_stays_in_sight_and_answers_nothing_ends_the_query() -> None:
+    """Nobody says that it is away, so what it holds is missed."""
+    cluster = Dying(noticed=False)
+    with pytest.raises(Unreachable):
+        progress(cluster).latest(at({Q0: 4}), None)
+    assert cluster.asked == 2
 
 
 def test_nothing_is_reported_of_a_checkpoint_that_is_refused() -> None:
