@@ -6,7 +6,8 @@ import threading
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqspark.errors import ConnectionLost, RequestTimeout
+from rmqspark.errors import ConnectionLost
+from rmqspark.remoting.unanswered import timed_out
 
 if TYPE_CHECKING:
     from rmqspark.remoting.response import Response
@@ -66,7 +67,3 @@ class AwaitedAnswers:
     def tell_lost(self, orphans: list[Future[Response]]) -> None:
         for future in orphans:
             future.set_exception(ConnectionLost(self.lost or "", address=self._address))
-
-
-def timed_out(address: str, code: int, timeout_ms: int) -> RequestTimeout:
-    return RequestTimeout(f"{address} did not answer request {int(code)} within {timeout_ms} ms.")

@@ -25,14 +25,14 @@ from rmqspark.protocol.commands.command import (
     split_frame,
 )
 from rmqspark.remoting.access import OPEN
-from rmqspark.remoting.awaited import AwaitedAnswers, timed_out
+from rmqspark.remoting.awaited import AwaitedAnswers
 from rmqspark.remoting.dial import dial
 from rmqspark.remoting.frame_reader import FrameReader
 from rmqspark.remoting.frame_writer import FrameWriter
 from rmqspark.remoting.peer_requests import PeerRequests
 from rmqspark.remoting.response import Response
 from rmqspark.remoting.signing import signer_of
-from rmqspark.remoting.unanswered import unanswered
+from rmqspark.remoting.unanswered import timed_out, unanswered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

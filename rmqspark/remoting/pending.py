@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from rmqspark.errors import Busy, ConnectionLost, RequestTimeout
+from rmqspark.errors import Busy, ConnectionLost
+from rmqspark.remoting.unanswered import timed_out
 
 if TYPE_CHECKING:
     from rmqspark.remoting.response import Response
@@ -45,9 +46,7 @@ class PendingCalls:
             async with asyncio.timeout(timeout_ms / 1000):
                 return await answer
         except TimeoutError:
-            raise RequestTimeout(
-                f"{self._address} did not answer request {int(code)} within {timeout_ms} ms."
-            ) from None
+            raise timed_out(self._address, code, timeout_ms) from None
         finally:
             self._waiting.pop(opaque, None)
 

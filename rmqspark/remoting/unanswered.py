@@ -1,15 +1,24 @@
-"""What may be behind a connection that a server has closed before it answered anything: it cannot say so itself."""
+"""What is said of a server that has not answered."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rmqspark.errors import RequestTimeout
+from rmqspark.protocol.codes import RequestCode
+
 if TYPE_CHECKING:
     from rmqspark.remoting.access import Tls
 
 
+def timed_out(address: str, code: int, timeout_ms: int) -> RequestTimeout:
+    """For a request of that code."""
+    name = next((known.name for known in RequestCode if known == code), "request")
+    return RequestTimeout(f"{address} did not answer {name} ({int(code)}) within {timeout_ms} ms.")
+
+
 def unanswered(tls: Tls | None) -> str:
-    """In words."""
+    """What may be behind a connection that was closed before it answered anything: the server cannot say so itself."""
     if tls is None:
         return "it was closed before its first answer, as by a server that demands TLS (tls_enable)"
     return "it was closed before its first answer, as by a server that wants another certificate of its clients"

@@ -75,8 +75,10 @@ def test_what_cannot_be_a_host_is_unreachable(host: str) -> None:
 
 def test_no_answer_in_time() -> None:
     """A request without an answer ends after its time."""
-    with ScriptedPeer([expect(CODE), wait_for_close()]) as peer, pytest.raises(RequestTimeout, match=peer.address):
-        converse(peer, lambda connection: connection.call(CODE, timeout_ms=20))
+    with ScriptedPeer([expect(CODE), wait_for_close()]) as peer:
+        story = rf"{peer.address} did not answer REGISTER_BROKER \(103\)"
+        with pytest.raises(RequestTimeout, match=story):
+            converse(peer, lambda connection: connection.call(CODE, timeout_ms=20))
 
 
 @pytest.mark.faults

@@ -99,7 +99,7 @@ def test_no_answer_in_time() -> None:
     script = [expect(CODE), wait_for(late), answer(remark="late"), expect(CODE), answer(remark="prompt")]
     with ScriptedPeer([*script, wait_for_close()]) as peer:
         connection = BlockingConnection(peer.address)
-        with pytest.raises(RequestTimeout, match=peer.address):
+        with pytest.raises(RequestTimeout, match=rf"{peer.address} did not answer GET_MAX_OFFSET \(30\)"):
             connection.call(CODE, timeout_ms=20)
         late.set()
         assert connection.call(CODE, timeout_ms=60_000).remark == "prompt"
@@ -140,7 +140,7 @@ def test_a_server_that_takes_nothing_costs_each_request_its_own_time() -> None:
         while select.select([], [connection._socket], [], 0)[1]:  # until it can send no more
             pass
         for send in (connection.call, connection.submit):
-            with pytest.raises(RequestTimeout, match=peer.address):
+            with pytest.raises(RequestTimeout, match=rf"{peer.address} did not answer GET_MAX_OFFSET \(30\)"):
                 send(CODE, timeout_ms=20)
         assert not patient.done()
         connection.close()
