@@ -8,12 +8,16 @@ from rmqspark.message_queue import MessageQueue
 from rmqspark.testing.sim.batches import BatchWriter
 from rmqspark.testing.sim.clients import SimClient
 from rmqspark.testing.sim.group_offsets import Committer, Possible
+from rmqspark.testing.sim.plots import GroupPlot
 from rmqspark.testing.sim.producers import Producer, SendPlan
 from rmqspark.testing.sim.readers import QueueReader
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rmqspark.testing.sim.cluster import Cluster
     from rmqspark.testing.sim.draw import Draw
+    from rmqspark.testing.sim.plots import Plot
     from rmqspark.testing.sim.replicas import Replicas
     from rmqspark.testing.sim.world import World
 
@@ -49,7 +53,13 @@ class Cast:
         self.committers = [self._committer(reader) for reader in self.readers[: len(self.queues)]]
         self.batch_readers = self._readers("batch-reader", self.targets, broker_id=0)
         self.operator = self.client("operator")
+        self.plots: list[Plot] = list(self._plots())
         self.hosts = [_host(number) for number in range(1, self._clients + 1)]
+        self.hosts += [host for plot in self.plots for host in plot.hosts]
+
+    def _plots(self) -> Iterator[Plot]:
+        if self._draw.group is not None:
+            yield GroupPlot(self._world, self._cluster, self._draw.group, self.queues, self._namesrvs)
 
     def client(self, kind: str) -> SimClient:
         """One more, on a host of its own."""

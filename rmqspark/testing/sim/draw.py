@@ -14,6 +14,7 @@ from rmqspark.broker.config import BrokerConfig
 from rmqspark.remoting.limits import Limits
 from rmqspark.store.config import CONSUME_QUEUE_ENTRY_BYTES, StoreConfig
 from rmqspark.testing.sim.cluster import Plan
+from rmqspark.testing.sim.groups import GroupPlan
 from rmqspark.testing.sim.network import Weather
 
 NODE_FAULTS: Final = (
@@ -72,6 +73,7 @@ class Draw:
     permutes: bool = False
     is_stopped_in_order: bool = True
     mean_s: dict[str, float] = field(default_factory=dict)
+    group: GroupPlan | None = None
 
     @property
     def syncs_flush(self) -> bool:
@@ -111,6 +113,7 @@ def draw(seed: int) -> Draw:
         permutes=random.random() < 0.5,
         is_stopped_in_order=random.random() < 0.5,
         mean_s=_faults(random),
+        group=_group(Random(f"{seed}/group")),
     )
 
 
@@ -162,6 +165,23 @@ def _workload(random: Random) -> Workload:
         readers=random.randint(1, 2),
         batch_writers=random.choice((0, 0, 1, 2)),
         versions=random.randint(2, 6),
+    )
+
+
+def _group(random: Random) -> GroupPlan | None:
+    """One run in three has one."""
+    if random.random() > 1 / 3:
+        return None
+    return GroupPlan(
+        "billing-app",
+        members=random.randint(1, 3),
+        is_ordered=random.random() < 0.6,
+        threads=random.randint(1, 3),
+        batch_size=random.choice((1, 1, 4)),
+        fails=random.choice((0.0, 0.0, 0.1)),
+        slowest_s=random.choice((0.0, 0.05, 0.5)),
+        rebalance_ms=random.choice((1_000, 5_000, 20_000)),
+        commit_ms=random.choice((500, 5_000)),
     )
 
 

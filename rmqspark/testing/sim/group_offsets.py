@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 GROUP: Final = "billing"
 _TIMEOUT_MS: Final = 2_000
-_FIRST_INCARNATION: Final = 1
+FIRST_INCARNATION: Final = 1
 _NEVER: Final = 0
 """What is answered where nothing was committed: message 0 is still there."""
 
@@ -120,4 +120,4 @@ class Committer:
 
     def _may_be_cut(self) -> bool:
         """Whether the queue may have become shorter than what was committed: such offsets are put into it."""
-        return self.client.world.incarnations[self._queue.broker_name] > _FIRST_INCARNATION
+        return self.client.world.incarnations[self._queue.broker_name] > FIRST_INCARNATION

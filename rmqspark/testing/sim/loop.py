@@ -40,6 +40,8 @@ class Life:
         self.context = copy_context()
         self.context.run(LIFE.set, self)
         self._has_died = has_died
+        self.pid = 0
+        """Of a client that asks for it."""
         self.on_listen: Callable[[], None] = lambda: None
         """Called before the first client can connect to it."""
         self._is_over = False

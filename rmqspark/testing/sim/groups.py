@@ -1,0 +1,240 @@
+"""A consumer group whose members are this project's own push consumers: they join, leave, die, are cut off.
+
+Law 10: a queue that is consumed in order is one member's at a time, and no message of it comes before the one before it
+is consumed. Of any group: every message that is there is consumed, by somebody, and what is committed is consumed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from rmqspark.client.push_consumer import PushConsumer
+from rmqspark.client.pushing.config import PushConfig
+from rmqspark.client.pushing.process_queue import LOCK_LIVE_MS
+from rmqspark.errors import RmqError
+from rmqspark.remoting.access import OPEN
+from rmqspark.testing.sim.group_offsets import FIRST_INCARNATION
+from rmqspark.testing.sim.processes import SimProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rmqspark.message_queue import MessageQueue
+    from rmqspark.model import ReceivedMessage
+    from rmqspark.testing.sim.cluster import Cluster
+    from rmqspark.testing.sim.world import World
+
+_MOST_FAILURES: Final = 2
+_LONGEST_LIFE_S: Final = 40.0
+_LONGEST_AWAY_S: Final = 10.0
+_LOCK_IN_DOUBT_S: Final = LOCK_LIVE_MS / 1000 + 10
+"""For so long a member may be at a queue whose lock its broker has forgotten with its last life."""
+
+
+class GroupPlan(NamedTuple):
+    """What a group is like. Times in seconds."""
+
+    name: str
+    members: int
+    is_ordered: bool
+    threads: int
+    batch_size: int
+    fails: float
+    """How often a listener fails, of a message that it has not failed at twice."""
+    slowest_s: float
+    """Of a call of the listener."""
+    rebalance_ms: int
+    commit_ms: int
+
+
+class _Call(NamedTuple):
+    member: str
+    process: SimProcess
+
+
+class GroupLaws:
+    """What the members of one group may do with the messages of `topic`, and what must have become of these."""
+
+    def __init__(self, world: World, cluster: Cluster, plan: GroupPlan, topic: str) -> None:
+        self._world = world
+        self._plan = plan
+        self.topic = topic
+        self._at_work: dict[MessageQueue, list[_Call]] = {}
+        self._consumed: dict[MessageQueue, set[int]] = {}
+        self._given: dict[MessageQueue, dict[int, str]] = {}
+        self._names: set[str] = set()
+        self._failures: dict[str, int] = {}
+        self._doubtful_until_s: dict[str, float] = {}
+        self.calls = 0
+        for name, node in cluster.brokers.items():
+            node.on_end.append(lambda name=name: self._broker_ended(name))  # type: ignore[misc]
+
+    def began(self, process: SimProcess, messages: Sequence[ReceivedMessage]) -> None:
+        """A listener was called."""
+        self.calls += 1
+        queue, offset = messages[0].queue, messages[0].queue_offset
+        self._world.note(f"{process.name} has {queue} {offset}+{len(messages)}")
+        if any(each.topic != self.topic for each in messages):
+            self._world.violated(f"{self._plan.name} was given messages of {sorted({each.topic for each in messages})}")
+        for each in messages:
+            self._given.setdefault(each.queue, {})[each.queue_offset] = each.keys[0] if each.keys else ""
+        if not self._plan.is_ordered or queue.topic != self.topic:
+            return
+        calls = self._at_work.setdefault(queue, [])
+        others = [call.member for call in calls if not call.process.life.is_over]
+        if others and self._is_certain(queue):
+            self._world.violated(f"Law 10: {process.name} consumes {queue} at {offset}, and {others} at the same time")
+        calls.append(_Call(process.name, process))
+        if offset and self.is_whole(queue) and offset - 1 not in self._consumed.get(queue, ()):
+            self._world.violated(f"Law 10: {process.name} was given {offset} of {queue}, before the one before was consumed")
+
+    def ended(self, process: SimProcess, messages: Sequence[ReceivedMessage], *, failed: bool) -> None:
+        queue = messages[0].queue
+        if self._plan.is_ordered and queue.topic == self.topic:
+            self._at_work[queue].remove(_Call(process.name, process))
+        for message in messages:
+            name = message.keys[0] if message.keys else ""
+            if failed:
+                self._failures[name] = self._failures.get(name, 0) + 1
+            else:
+                if name in self._names:
+                    self._world.trace.reached("consumed again")
+                self._names.add(name)
+                self._consumed.setdefault(queue, set()).add(message.queue_offset)
+
+    def may_fail(self, messages: Sequence[ReceivedMessage]) -> bool:
+        return all(self._failures.get(each.keys[0], 0) < _MOST_FAILURES for each in messages if each.keys)
+
+    def missing(self, queue: MessageQueue, end: int) -> list[int]:
+        """Offsets before the queue's end whose messages nobody has consumed."""
+        if not self.is_whole(queue):
+            return []
+        given = self._given.get(queue, {})
+        return [offset for offset in range(end) if given.get(offset) not in self._names]
+
+    def _broker_ended(self, name: str) -> None:
+        self._doubtful_until_s[name] = self._world.loop.time() + _LOCK_IN_DOUBT_S
+
+    def _is_certain(self, queue: MessageQueue) -> bool:
+        """Whether its broker knows of all locks that it gave."""
+        return self._world.loop.time() > self._doubtful_until_s.get(queue.broker_name, 0.0)
+
+    def is_whole(self, queue: MessageQueue) -> bool:
+        """Whether its broker has lost nothing: offsets that were given twice skip what came under them later."""
+        return self._world.incarnations[queue.broker_name] == FIRST_INCARNATION
+
+
+class Member:
+    """One place in a group, in which one process comes after the other."""
+
+    def __init__(self, world: World, plan: GroupPlan, laws: GroupLaws, name: str, host: str, namesrvs: list[str]) -> None:
+        self.host = host
+        self.is_to_stay = False
+        self.is_to_stop = False
+        self.has_ended = False
+        self._world = world
+        self._plan = plan
+        self._laws = laws
+        self._name = name
+        self._namesrvs = namesrvs
+        self._random = world.random(name)
+        self._lives = 0
+        self._process: SimProcess | None = None
+
+    async def run(self) -> None:
+        """Joins and leaves, in order or not; from the healing on it stays, and it leaves in order at the end."""
+        while not self.is_to_stop:
+            self._lives += 1
+            process = self._process = SimProcess(
+                self._world, f"{self._name}/{self._lives}", self.host, self._namesrvs
+            )
+            dies, silently = self._random.random() < 0.5, self._random.random() < 0.5
+            stays_s = self._random.random() * _LONGEST_LIFE_S
+            body = _Body(process, self._plan, self._laws)
+            thread = process.run(body.run)
+            await self._until(lambda: self.is_to_stay, stays_s)
+            while self.is_to_stay and not self.is_to_stop:
+                await asyncio.sleep(0.1)
+            if dies and not self.is_to_stay:
+                self._world.trace.reached("member died")
+                process.kill(silently=silently)
+            else:
+                self._world.trace.reached("member left")
+                body.is_to_stop = True
+                while thread.is_alive():
+                    await asyncio.sleep(0.1)
+                process.kill()
+            if self.is_to_stop:
+                break
+            self._world.network.is_back(self.host)
+            await self._until(lambda: self.is_to_stay, self._random.random() * _LONGEST_AWAY_S)
+        self.has_ended = True
+
+    async def _until(self, condition: Callable[[], bool], at_most_s: float) -> None:
+        end_s = self._world.loop.time() + at_most_s
+        while not condition() and self._world.loop.time() < end_s:
+            await asyncio.sleep(0.1)
+
+
+
+class _Body:
+    """What a member's process does."""
+
+    def __init__(self, process: SimProcess, plan: GroupPlan, laws: GroupLaws) -> None:
+        self.is_to_stop = False
+        self._process = process
+        self._plan = plan
+        self._laws = laws
+
+    def run(self) -> None:
+        while not self.is_to_stop:
+            consumer = self._consumer()
+            try:
+                consumer.subscribe(self._laws.topic)
+                consumer.start()
+            except RmqError as error:
+                self._process.world.trace.reached(f"join {type(error).__name__}")
+                self._process.pause(1.0)
+                continue
+            self._process.world.trace.reached("member joined")
+            while not self.is_to_stop:
+                self._process.pause(0.2)
+            consumer.close()
+
+    def _consumer(self) -> PushConsumer:
+        plan, process = self._plan, self._process
+        return PushConsumer(
+            process.namesrv,
+            plan.name,
+            listener=self._listen,
+            ordered=plan.is_ordered,
+            consume_from="earliest",
+            consume_threads=plan.threads,
+            consume_message_batch_max_size=plan.batch_size,
+            config=PushConfig(
+                rebalance_interval=plan.rebalance_ms, persist_consumer_offset_interval=plan.commit_ms
+            ),
+            clock=process.clock,
+            entropy=process.entropy,
+            access=OPEN,
+        )
+
+    def _listen(self, messages: list[ReceivedMessage]) -> None:
+        process, laws = self._process, self._laws
+        laws.began(process, messages)
+        failed = False
+        try:
+            process.pause(self._plan.slowest_s)
+            failed = process.random.random() < self._plan.fails and laws.may_fail(messages)
+        finally:
+            if not process.world.is_over:
+                laws.ended(process, messages, failed=failed)
+        if failed:
+            process.world.trace.reached("listener failed")
+            raise _Failed
+
+
+class _Failed(RmqError):
+    def __init__(self) -> None:
+        super().__init__("planned by the seed")
