@@ -8,7 +8,7 @@ from rmqspark.message_queue import MessageQueue
 from rmqspark.testing.sim.batches import BatchWriter
 from rmqspark.testing.sim.clients import SimClient
 from rmqspark.testing.sim.group_offsets import Committer, Possible
-from rmqspark.testing.sim.plots import GroupPlot
+from rmqspark.testing.sim.plots import GroupPlot, TransactionPlot
 from rmqspark.testing.sim.producers import Producer, SendPlan
 from rmqspark.testing.sim.readers import QueueReader
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 TOPIC: Final = "orders"
 BATCH_TOPIC: Final = "invoices"
+TRANSACTION_TOPIC: Final = "payments"
 _PATIENT_TRIES: Final = 20
 _PATIENT_MS: Final = 3_000
 
@@ -60,6 +61,10 @@ class Cast:
     def _plots(self) -> Iterator[Plot]:
         if self._draw.group is not None:
             yield GroupPlot(self._world, self._cluster, self._draw.group, self.queues, self._namesrvs)
+        if self._draw.transactions is not None:
+            queues = self._queues_of(TRANSACTION_TOPIC)
+            reader = self.client("transaction-reader")
+            yield TransactionPlot(self._world, self._cluster, self._draw.transactions, queues, reader)
 
     def client(self, kind: str) -> SimClient:
         """One more, on a host of its own."""

@@ -16,6 +16,7 @@ from rmqspark.store.config import CONSUME_QUEUE_ENTRY_BYTES, StoreConfig
 from rmqspark.testing.sim.cluster import Plan
 from rmqspark.testing.sim.groups import GroupPlan
 from rmqspark.testing.sim.network import Weather
+from rmqspark.testing.sim.transactions import TransactionPlan
 
 NODE_FAULTS: Final = (
     "kill",
@@ -74,6 +75,7 @@ class Draw:
     is_stopped_in_order: bool = True
     mean_s: dict[str, float] = field(default_factory=dict)
     group: GroupPlan | None = None
+    transactions: TransactionPlan | None = None
 
     @property
     def syncs_flush(self) -> bool:
@@ -104,9 +106,10 @@ class Draw:
 def draw(seed: int) -> Draw:
     """The same for the same seed, with any version of this file that draws in the same order."""
     random = Random(f"{seed}/draw")
+    transactions = _transactions(Random(f"{seed}/transactions"))
     return Draw(
         seed,
-        _plan(random),
+        _asking(_plan(random), transactions),
         _workload(random),
         _weather(random),
         slowest_work_s=random.choice((0.001, 0.005, 0.05, 8.0)),
@@ -114,6 +117,7 @@ def draw(seed: int) -> Draw:
         is_stopped_in_order=random.random() < 0.5,
         mean_s=_faults(random),
         group=_group(Random(f"{seed}/group")),
+        transactions=transactions,
     )
 
 
@@ -182,6 +186,31 @@ def _group(random: Random) -> GroupPlan | None:
         slowest_s=random.choice((0.0, 0.05, 0.5)),
         rebalance_ms=random.choice((1_000, 5_000, 20_000)),
         commit_ms=random.choice((500, 5_000)),
+    )
+
+
+def _transactions(random: Random) -> TransactionPlan | None:
+    """One run in three has some."""
+    if random.random() > 1 / 3:
+        return None
+    return TransactionPlan(
+        producers=random.randint(1, 2),
+        sends=random.randint(5, 20),
+        undecided=random.choice((0.0, 0.1)),
+        unknown=random.choice((0.0, 0.2, 0.5)),
+        longest_pause_s=random.choice((0.1, 2.0)),
+        timeout_ms=random.choice((500, 3_000)),
+        asked_after_ms=random.choice((500, 2_000, 6_000)),
+    )
+
+
+def _asking(plan: Plan, transactions: TransactionPlan | None) -> Plan:
+    """The plan, with brokers that ask about half messages as often as is drawn."""
+    if transactions is None:
+        return plan
+    every_ms = transactions.asked_after_ms
+    return replace(
+        plan, broker=replace(plan.broker, transaction_time_out=every_ms, transaction_check_interval=every_ms)
     )
 
 

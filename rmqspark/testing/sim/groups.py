@@ -6,7 +6,6 @@ is consumed. Of any group: every message that is there is consumed, by somebody,
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqspark.client.push_consumer import PushConsumer
@@ -15,19 +14,17 @@ from rmqspark.client.pushing.process_queue import LOCK_LIVE_MS
 from rmqspark.errors import RmqError
 from rmqspark.remoting.access import OPEN
 from rmqspark.testing.sim.group_offsets import FIRST_INCARNATION
-from rmqspark.testing.sim.processes import SimProcess
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from rmqspark.message_queue import MessageQueue
     from rmqspark.model import ReceivedMessage
     from rmqspark.testing.sim.cluster import Cluster
+    from rmqspark.testing.sim.processes import SimProcess
     from rmqspark.testing.sim.world import World
 
 _MOST_FAILURES: Final = 2
-_LONGEST_LIFE_S: Final = 40.0
-_LONGEST_AWAY_S: Final = 10.0
 _LOCK_IN_DOUBT_S: Final = LOCK_LIVE_MS / 1000 + 10
 """For so long a member may be at a queue whose lock its broker has forgotten with its last life."""
 
@@ -126,59 +123,6 @@ class GroupLaws:
 
 
 class Member:
-    """One place in a group, in which one process comes after the other."""
-
-    def __init__(self, world: World, plan: GroupPlan, laws: GroupLaws, name: str, host: str, namesrvs: list[str]) -> None:
-        self.host = host
-        self.is_to_stay = False
-        self.is_to_stop = False
-        self.has_ended = False
-        self._world = world
-        self._plan = plan
-        self._laws = laws
-        self._name = name
-        self._namesrvs = namesrvs
-        self._random = world.random(name)
-        self._lives = 0
-        self._process: SimProcess | None = None
-
-    async def run(self) -> None:
-        """Joins and leaves, in order or not; from the healing on it stays, and it leaves in order at the end."""
-        while not self.is_to_stop:
-            self._lives += 1
-            process = self._process = SimProcess(
-                self._world, f"{self._name}/{self._lives}", self.host, self._namesrvs
-            )
-            dies, silently = self._random.random() < 0.5, self._random.random() < 0.5
-            stays_s = self._random.random() * _LONGEST_LIFE_S
-            body = _Body(process, self._plan, self._laws)
-            thread = process.run(body.run)
-            await self._until(lambda: self.is_to_stay, stays_s)
-            while self.is_to_stay and not self.is_to_stop:
-                await asyncio.sleep(0.1)
-            if dies and not self.is_to_stay:
-                self._world.trace.reached("member died")
-                process.kill(silently=silently)
-            else:
-                self._world.trace.reached("member left")
-                body.is_to_stop = True
-                while thread.is_alive():
-                    await asyncio.sleep(0.1)
-                process.kill()
-            if self.is_to_stop:
-                break
-            self._world.network.is_back(self.host)
-            await self._until(lambda: self.is_to_stay, self._random.random() * _LONGEST_AWAY_S)
-        self.has_ended = True
-
-    async def _until(self, condition: Callable[[], bool], at_most_s: float) -> None:
-        end_s = self._world.loop.time() + at_most_s
-        while not condition() and self._world.loop.time() < end_s:
-            await asyncio.sleep(0.1)
-
-
-
-class _Body:
     """What a member's process does."""
 
     def __init__(self, process: SimProcess, plan: GroupPlan, laws: GroupLaws) -> None:

@@ -98,11 +98,11 @@ class Story:
         queues, patience_ms = self.draw.workload.queues, int(_START_S * 1000)
         for node in self.cluster.brokers.values():
             address = f"{node.host}:{BROKER_PORT}"
-            for topic in (TOPIC, BATCH_TOPIC):
+            for topic in (TOPIC, BATCH_TOPIC, *(topic for plot in self.cast.plots for topic in plot.topics)):
                 header = CreateTopicRequestHeader(topic, AUTO_CREATE_TOPIC, queues, queues, 6, "SINGLE_TAG")
                 code = RequestCode.UPDATE_AND_CREATE_TOPIC
                 (await self.cast.operator.call(address, code, header, timeout_ms=patience_ms)).raise_for_code()
-            for name in (GROUP, *([self.draw.group.name] if self.draw.group else ())):
+            for name in (GROUP, *(name for plot in self.cast.plots for name in plot.groups)):
                 group = SubscriptionGroupConfig(groupName=name).encode()
                 code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
                 (await self.cast.operator.call(address, code, None, group, timeout_ms=patience_ms)).raise_for_code()

@@ -10,6 +10,8 @@ its threads stay where they are until the end of the run, and are unwound then.
 from __future__ import annotations
 
 import _thread
+import concurrent.futures.thread
+import logging
 import queue
 import sys
 import threading
@@ -149,11 +151,14 @@ class SimThreads:
     def unwind(self) -> None:
         """Ends all threads there are, at the end of a run."""
         self._is_over = True
+        level = logging.root.manager.disable
+        logging.disable()  # whoever meets it and lives on would tell of it
         for turns in self._turns:
             if not turns.has_ended:
                 self._current = turns
                 turns.go.release()
                 self._back.acquire()
+        logging.disable(level)
         self._current = None
         self._turns.clear()
 
@@ -229,6 +234,9 @@ def installed(threads: SimThreads, replaced: Iterable[tuple[Any, str, Any]] = ()
         for owner, name, other in before:
             setattr(owner, name, other)
         SimLock.threads = None
+        for thread in list(concurrent.futures.thread._threads_queues):  # which Python would join when it ends
+            if hasattr(thread, "_sim_turns"):
+                del concurrent.futures.thread._threads_queues[thread]  # type: ignore[attr-defined]
 
 
 def _start(thread: threading.Thread, threads: SimThreads) -> None:
