@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Final
 from rmqspark.message_queue import MessageQueue
 from rmqspark.testing.sim.batches import BatchWriter
 from rmqspark.testing.sim.clients import SimClient
+from rmqspark.testing.sim.delays import DelayPlot
 from rmqspark.testing.sim.group_offsets import Committer, Possible
-from rmqspark.testing.sim.plots import GroupPlot, TransactionPlot
+from rmqspark.testing.sim.groups import GroupPlot
 from rmqspark.testing.sim.producers import Producer, SendPlan
 from rmqspark.testing.sim.readers import QueueReader
+from rmqspark.testing.sim.transactions import TransactionPlot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 TOPIC: Final = "orders"
 BATCH_TOPIC: Final = "invoices"
 TRANSACTION_TOPIC: Final = "payments"
+DELAY_TOPIC: Final = "reminders"
 _PATIENT_TRIES: Final = 20
 _PATIENT_MS: Final = 3_000
 
@@ -65,6 +68,10 @@ class Cast:
             queues = self._queues_of(TRANSACTION_TOPIC)
             reader = self.client("transaction-reader")
             yield TransactionPlot(self._world, self._cluster, self._draw.transactions, queues, reader)
+        if self._draw.delays is not None:
+            queues, reader = self._queues_of(DELAY_TOPIC), self.client("delay-reader")
+            holds_time = "clock is set" not in self._draw.mean_s
+            yield DelayPlot(self._world, self._draw.delays, queues, reader, holds_time=holds_time)
 
     def client(self, kind: str) -> SimClient:
         """One more, on a host of its own."""

@@ -14,6 +14,7 @@ from rmqspark.broker.config import BrokerConfig
 from rmqspark.remoting.limits import Limits
 from rmqspark.store.config import CONSUME_QUEUE_ENTRY_BYTES, StoreConfig
 from rmqspark.testing.sim.cluster import Plan
+from rmqspark.testing.sim.delays import DelayPlan
 from rmqspark.testing.sim.groups import GroupPlan
 from rmqspark.testing.sim.network import Weather
 from rmqspark.testing.sim.transactions import TransactionPlan
@@ -76,6 +77,7 @@ class Draw:
     mean_s: dict[str, float] = field(default_factory=dict)
     group: GroupPlan | None = None
     transactions: TransactionPlan | None = None
+    delays: DelayPlan | None = None
 
     @property
     def syncs_flush(self) -> bool:
@@ -118,6 +120,7 @@ def draw(seed: int) -> Draw:
         mean_s=_faults(random),
         group=_group(Random(f"{seed}/group")),
         transactions=transactions,
+        delays=_delays(Random(f"{seed}/delays")),
     )
 
 
@@ -201,6 +204,19 @@ def _transactions(random: Random) -> TransactionPlan | None:
         longest_pause_s=random.choice((0.1, 2.0)),
         timeout_ms=random.choice((500, 3_000)),
         asked_after_ms=random.choice((500, 2_000, 6_000)),
+    )
+
+
+def _delays(random: Random) -> DelayPlan | None:
+    """One run in three has some."""
+    if random.random() > 1 / 3:
+        return None
+    return DelayPlan(
+        producers=random.randint(1, 2),
+        sends=random.randint(5, 30),
+        recalls=random.choice((0.0, 0.5)),
+        longest_pause_s=random.choice((0.1, 2.0)),
+        timeout_ms=random.choice((500, 3_000)),
     )
 
 

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 GROUP: Final = "billing"
 _TIMEOUT_MS: Final = 2_000
-FIRST_INCARNATION: Final = 1
 _NEVER: Final = 0
 """What is answered where nothing was committed: message 0 is still there."""
 
@@ -120,4 +119,4 @@ class Committer:
 
     def _may_be_cut(self) -> bool:
         """Whether the queue may have become shorter than what was committed: such offsets are put into it."""
-        return self.client.world.incarnations[self._queue.broker_name] > FIRST_INCARNATION
+        return not self.client.world.is_whole(self._queue.broker_name)

@@ -11,20 +11,24 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from rmqspark.client.push_consumer import PushConsumer
 from rmqspark.client.pushing.config import PushConfig
 from rmqspark.client.pushing.process_queue import LOCK_LIVE_MS
-from rmqspark.errors import RmqError
+from rmqspark.errors import OffsetNotFound, RmqError
+from rmqspark.protocol.codes import RequestCode
+from rmqspark.protocol.headers.consume import OffsetResponseHeader, QueryConsumerOffsetRequestHeader
 from rmqspark.remoting.access import OPEN
-from rmqspark.testing.sim.group_offsets import FIRST_INCARNATION
+from rmqspark.testing.sim.plots import PlacesAndReaders
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rmqspark.message_queue import MessageQueue
     from rmqspark.model import ReceivedMessage
+    from rmqspark.testing.sim.clients import SimClient
     from rmqspark.testing.sim.cluster import Cluster
     from rmqspark.testing.sim.processes import SimProcess
     from rmqspark.testing.sim.world import World
 
 _MOST_FAILURES: Final = 2
+_TIMEOUT_MS: Final = 5_000
 _LOCK_IN_DOUBT_S: Final = LOCK_LIVE_MS / 1000 + 10
 """For so long a member may be at a queue whose lock its broker has forgotten with its last life."""
 
@@ -83,7 +87,7 @@ class GroupLaws:
         if others and self._is_certain(queue):
             self._world.violated(f"Law 10: {process.name} consumes {queue} at {offset}, and {others} at the same time")
         calls.append(_Call(process.name, process))
-        if offset and self.is_whole(queue) and offset - 1 not in self._consumed.get(queue, ()):
+        if offset and self._world.is_whole(queue.broker_name) and offset - 1 not in self._consumed.get(queue, ()):
             self._world.violated(f"Law 10: {process.name} was given {offset} of {queue}, before the one before was consumed")
 
     def ended(self, process: SimProcess, messages: Sequence[ReceivedMessage], *, failed: bool) -> None:
@@ -105,7 +109,7 @@ class GroupLaws:
 
     def missing(self, queue: MessageQueue, end: int) -> list[int]:
         """Offsets before the queue's end whose messages nobody has consumed."""
-        if not self.is_whole(queue):
+        if not self._world.is_whole(queue.broker_name):
             return []
         given = self._given.get(queue, {})
         return [offset for offset in range(end) if given.get(offset) not in self._names]
@@ -117,9 +121,50 @@ class GroupLaws:
         """Whether its broker knows of all locks that it gave."""
         return self._world.loop.time() > self._doubtful_until_s.get(queue.broker_name, 0.0)
 
-    def is_whole(self, queue: MessageQueue) -> bool:
-        """Whether its broker has lost nothing: offsets that were given twice skip what came under them later."""
-        return self._world.incarnations[queue.broker_name] == FIRST_INCARNATION
+
+class GroupPlot(PlacesAndReaders):
+    """A group of push consumers reads the queues that producers send to."""
+
+    def __init__(
+        self, world: World, cluster: Cluster, plan: GroupPlan, queues: Sequence[MessageQueue], namesrvs: list[str]
+    ) -> None:
+        super().__init__(world, namesrvs)
+        self.groups = [plan.name]
+        self._cluster = cluster
+        self._plan = plan
+        self._queues = queues
+        self._laws = laws = GroupLaws(world, cluster, plan, queues[0].topic)
+        for number in range(plan.members):
+            self.add_place(
+                f"{plan.name}-{number}", f"127.0.7.{number + 1}", lambda process: Member(process, plan, laws)
+            )
+
+    def unsettled(self) -> str:
+        missing = {str(queue): at for queue in self._queues if (at := self._laws.missing(queue, self._end_of(queue)))}
+        return f"group {self._plan.name} has not consumed {missing}" if missing else ""
+
+    def _end_of(self, queue: MessageQueue) -> int:
+        store = self._cluster.brokers[queue.broker_name].server.store
+        end: int = store.read(queue.topic, queue.queue_id, 0, max_count=1, max_bytes=1).max_offset
+        return end
+
+    async def judge(self, operator: SimClient) -> None:
+        for queue in self._queues:
+            if not self._world.is_whole(queue.broker_name):
+                continue
+            header = QueryConsumerOffsetRequestHeader(
+                self._plan.name, queue.topic, queue.queue_id, setZeroIfNotFound=False, bname=queue.broker_name
+            )
+            address = await operator.address_of(queue)
+            answer = await operator.call(address, RequestCode.QUERY_CONSUMER_OFFSET, header, timeout_ms=_TIMEOUT_MS)
+            try:
+                committed = answer.raise_for_code().header(OffsetResponseHeader).offset
+            except OffsetNotFound:
+                committed = 0
+            if committed != self._end_of(queue):
+                self._world.violated(
+                    f"Law 10: {self._plan.name} has left, committed {committed} of {queue}, which ends at {self._end_of(queue)}"
+                )
 
 
 class Member:

@@ -17,6 +17,8 @@ from rmqspark.protocol.headers.consume import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rmqspark.message_queue import MessageQueue
     from rmqspark.remoting.response import Response
     from rmqspark.testing.sim.clients import SimClient
@@ -31,7 +33,10 @@ _GROUP = "TOOLS_CONSUMER"
 class QueueReader:
     """Reads one queue for a client, in the master or a slave, and tells the history."""
 
-    def __init__(self, client: SimClient, queue: MessageQueue, broker_id: int = 0) -> None:
+    def __init__(
+        self, client: SimClient, queue: MessageQueue, broker_id: int = 0, *, on_seen: Callable[[str], None] = str
+    ) -> None:
+        """`on_seen` is told the name of each message as it comes."""
         self.position = 0
         self.waits_long = False
         """Whether it has asked to be held at the end of the queue, and has no answer yet."""
@@ -47,6 +52,7 @@ class QueueReader:
         self._world = client.world
         self.queue = queue
         self._broker_id = broker_id
+        self._on_seen = on_seen
 
     async def follow(self) -> None:
         """Until it is to stop: what comes, as it comes."""
@@ -85,7 +91,10 @@ class QueueReader:
             self._world.violated(f"{self._name} was given messages of {[str(each.queue) for each in found]}")
         self._world.history.seen(number, next_offset, found)
         self.position = next_offset
-        self.names += [each.keys[0] for each in found if each.keys]
+        for each in found:
+            if each.keys:
+                self.names.append(each.keys[0])
+                self._on_seen(each.keys[0])
         return len(found)
 
     async def _ask(self) -> Response:

@@ -165,7 +165,7 @@ class Story:
             plot.end()
         await self._wait_for(lambda: _are_done(plotting), _HEALED_S, "a process did not end")
         for plot in self.cast.plots:
-            await self._operate(plot.judge(self.cast.operator))
+            await self._operate(plot.judge(self.cast.client("after")))
 
     async def _last_words(self) -> None:
         """What groups have committed, and every queue of every replica to its end."""

@@ -7,21 +7,29 @@ ever readable.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqspark.client.outgoing import SendConfig
+from rmqspark.client.received import received_all
 from rmqspark.client.transaction_producer import TransactionProducer
 from rmqspark.errors import RmqError
 from rmqspark.model import Message, SendStatus, TransactionState
+from rmqspark.protocol.names import CHECK_MAX_TIME_TOPIC
 from rmqspark.remoting.access import OPEN
 from rmqspark.testing.history import content_to_send
+from rmqspark.testing.sim.plots import PlacesAndReaders, names_in
+from rmqspark.testing.sim.readers import QueueReader
 
 if TYPE_CHECKING:
-    from collections import Counter
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator, Sequence
     from typing import Any
 
+    from rmqspark.message_queue import MessageQueue
     from rmqspark.model import PreparedMessage, ReceivedMessage
+    from rmqspark.testing.sim.clients import SimClient
+    from rmqspark.testing.sim.cluster import Cluster
+    from rmqspark.testing.sim.node import Node
     from rmqspark.testing.sim.processes import SimProcess
     from rmqspark.testing.sim.world import World
 
@@ -121,6 +129,44 @@ class Database:
         if name not in self._stored:
             return False
         return self._stored[name] in whole or len(whole) == brokers
+
+
+class TransactionPlot(PlacesAndReaders):
+    """Producers of transactions, and readers of what they send."""
+
+    def __init__(
+        self, world: World, cluster: Cluster, plan: TransactionPlan, queues: Sequence[MessageQueue], reader: SimClient
+    ) -> None:
+        super().__init__(world, reader.namesrvs)
+        self._cluster = cluster
+        self._database = database = Database(world, plan)
+        topic = queues[0].topic
+        self.topics = [topic]
+        self.readers = [QueueReader(reader, queue) for queue in queues]
+        for number in range(plan.producers):
+            self.add_place(
+                f"{GROUP}-{number}",
+                f"127.0.6.{number + 1}",
+                lambda process: TransactionSender(process, plan, database, topic),
+            )
+
+    def unsettled(self) -> str:
+        is_open = {name: len(node.server._parts.halves) for name, node in self._cluster.brokers.items()}
+        return f"half messages are open: {is_open}" if any(is_open.values()) else ""
+
+    async def judge(self, operator: SimClient) -> None:
+        self._database.close()
+        readable = await names_in(operator, [reader.queue for reader in self.readers])
+        set_aside = Counter(name for node in self._cluster.brokers.values() for name in _set_aside(node))
+        whole = list(filter(self._world.is_whole, self._cluster.brokers))
+        for wrong in self._database.judge(readable, set_aside, whole, len(self._cluster.brokers)):
+            self._world.violated(f"Law 8: {wrong}")
+
+
+def _set_aside(node: Node) -> Iterator[str]:
+    found = node.server.store.read(CHECK_MAX_TIME_TOPIC, 0, 0, max_count=10_000, max_bytes=1 << 30)
+    for message in received_all(bytes(found.body), node.name) if found.count else []:
+        yield message.keys[0]
 
 
 class TransactionSender:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from rmqspark.testing.history import Event
     from rmqspark.testing.sim.processes import SimProcess
 
+FIRST_INCARNATION = 1
 _LOG_LINES = 2_000
 
 
@@ -78,6 +79,10 @@ class World:
                 self.violated(f"Law 7: {broker_name} says that it lost what may have been read")
         self.incarnations[broker_name] = incarnation
         self.history.opened(broker_name, incarnation)
+
+    def is_whole(self, broker_name: str) -> bool:
+        """Whether its broker has lost nothing that may have been read."""
+        return self.incarnations[broker_name] == FIRST_INCARNATION
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[Any]:
         """Of nobody: it outlives all processes."""
