@@ -95,7 +95,7 @@ class Committer:
         address = await self.client.address_of(self._queue)
         answer = await self.client.call(address, RequestCode.UPDATE_CONSUMER_OFFSET, header, timeout_ms=_TIMEOUT_MS)
         answer.raise_for_code()
-        if life == self._node.lives:
+        if self._is_in(life):  # and no answer that was on its way when the broker died
             self.possible.committed(self.client.world.loop.time(), offset)
 
     async def ask(self) -> None:
@@ -110,12 +110,15 @@ class Committer:
             found = answer.raise_for_code().header(OffsetResponseHeader).offset
         except OffsetNotFound:
             found = _NEVER
-        if life != self._node.lives:
+        if not self._is_in(life):
             return
         self.answers += 1
         if found not in self.possible.values() and not self._may_be_cut():
             may_be = sorted(self.possible.values())
             world.violated(f"Law 9: {GROUP} has committed {found} of {self._queue}, where {may_be} may be")
+
+    def _is_in(self, life: int) -> bool:
+        return life == self._node.lives and self._node.is_up
 
     def _may_be_cut(self) -> bool:
         """Whether the queue may have become shorter than what was committed: such offsets are put into it."""
