@@ -27,6 +27,7 @@ TOPIC: Final = "orders"
 BATCH_TOPIC: Final = "invoices"
 TRANSACTION_TOPIC: Final = "payments"
 DELAY_TOPIC: Final = "reminders"
+COPY_TOPIC: Final = "copies"
 _PATIENT_TRIES: Final = 20
 _PATIENT_MS: Final = 3_000
 
@@ -72,6 +73,12 @@ class Cast:
             queues, reader = self._queues_of(DELAY_TOPIC), self.client("delay-reader")
             holds_time = "clock is set" not in self._draw.mean_s
             yield DelayPlot(self._world, self._draw.delays, queues, reader, holds_time=holds_time)
+
+        if self._draw.spark is not None:
+            from rmqspark.testing.sim.spark import SparkPlot  # brings Spark
+
+            queues, reader = self._queues_of(COPY_TOPIC), self.client("copy-reader")
+            yield SparkPlot(self._world, self._cluster, self._draw.spark, self.queues, queues, reader)
 
     def client(self, kind: str) -> SimClient:
         """One more, on a host of its own."""

@@ -133,7 +133,7 @@ class DelaySender:
     """What a process does."""
 
     def __init__(self, process: SimProcess, plan: DelayPlan, reminders: Reminders, topic: str) -> None:
-        self.is_to_stop = False
+        self.is_to_stop = self.is_done = False
         self._process = process
         self._plan = plan
         self._reminders = reminders
@@ -155,6 +155,7 @@ class DelaySender:
             self._send(producer, f"{process.name}-{number}")
             process.pause(plan.longest_pause_s)
         producer.close()
+        self.is_done = not self.is_to_stop
 
     def _send(self, producer: Producer, name: str) -> None:
         process, history = self._process, self._process.world.history

@@ -17,6 +17,7 @@ from rmqspark.testing.sim.cluster import Plan
 from rmqspark.testing.sim.delays import DelayPlan
 from rmqspark.testing.sim.groups import GroupPlan
 from rmqspark.testing.sim.network import Weather
+from rmqspark.testing.sim.spark_plan import SparkPlan
 from rmqspark.testing.sim.transactions import TransactionPlan
 
 NODE_FAULTS: Final = (
@@ -78,6 +79,7 @@ class Draw:
     group: GroupPlan | None = None
     transactions: TransactionPlan | None = None
     delays: DelayPlan | None = None
+    spark: SparkPlan | None = None
 
     @property
     def syncs_flush(self) -> bool:
@@ -121,6 +123,7 @@ def draw(seed: int) -> Draw:
         group=_group(Random(f"{seed}/group")),
         transactions=transactions,
         delays=_delays(Random(f"{seed}/delays")),
+        spark=_spark(Random(f"{seed}/spark")),
     )
 
 
@@ -217,6 +220,19 @@ def _delays(random: Random) -> DelayPlan | None:
         recalls=random.choice((0.0, 0.5)),
         longest_pause_s=random.choice((0.1, 2.0)),
         timeout_ms=random.choice((500, 3_000)),
+    )
+
+
+def _spark(random: Random) -> SparkPlan | None:
+    """One run in three has a query."""
+    if random.random() > 1 / 3:
+        return None
+    return SparkPlan(
+        executors=random.randint(1, 2),
+        twins=random.choice((0.0, 0.3)),
+        dies=random.choice((0.0, 0.02, 0.1)),
+        most_rows=random.choice((5, 20, 1_000)),
+        longest_pause_s=random.choice((0.5, 5.0)),
     )
 
 

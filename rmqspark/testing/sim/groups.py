@@ -171,7 +171,7 @@ class Member:
     """What a member's process does."""
 
     def __init__(self, process: SimProcess, plan: GroupPlan, laws: GroupLaws) -> None:
-        self.is_to_stop = False
+        self.is_to_stop = self.is_done = False
         self._process = process
         self._plan = plan
         self._laws = laws

@@ -58,8 +58,10 @@ class PlacesAndReaders:
         self._namesrvs = namesrvs
         self._places: list[Place] = []
 
-    def add_place(self, name: str, host: str, make: Callable[[SimProcess], Body]) -> None:
-        self._places.append(Place(self._world, name, host, self._namesrvs, make))
+    def add_place(
+        self, name: str, host: str, make: Callable[[SimProcess], Body], *, may_freeze: bool = False
+    ) -> None:
+        self._places.append(Place(self._world, name, host, self._namesrvs, make, may_freeze=may_freeze))
 
     @property
     def hosts(self) -> list[str]:

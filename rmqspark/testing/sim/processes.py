@@ -11,7 +11,7 @@ import threading
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from rmqspark.client import cluster_client, identity
+from rmqspark.client import cluster_client, identity, shared
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.entropy import SystemEntropy
 from rmqspark.remoting import blocking
@@ -53,7 +53,9 @@ class SimProcess:
         self.namesrv = ";".join(namesrvs)
         world.processes.append(self)
         self.pid = _FIRST_PID + len(world.processes)
-        self.life.pid = self.pid
+        self.batch: Any = None
+        """Of a query, that it works for."""
+        self.life.process = self
 
     def run(self, work: Callable[[], None], name: str = "main") -> threading.Thread:
         """On a thread of its own."""
@@ -66,6 +68,13 @@ class SimProcess:
 
     def pause(self, longest_s: float) -> None:
         self.world.threads.wait(self.random.random() * longest_s)
+
+    def die_later(self, delay_s: float) -> None:
+        self.world.loop.call_later(delay_s, self.kill, context=self.world.of_nobody.context)
+
+    def freeze(self, duration_s: float) -> None:
+        """SIGSTOP, and SIGCONT after so long."""
+        self.life.frozen_until_s = self.world.loop.time() + duration_s
 
     def kill(self, *, silently: bool = False) -> None:
         """SIGKILL, or the host's power. Called from within, it does not return."""
@@ -83,16 +92,20 @@ def replaced(world: World) -> list[tuple[Any, str, Any]]:
     """What clients ask of their machine, and what they are told in `world`."""
     threads, of_system = world.threads, os.getpid
 
-    def pid_here() -> int:
-        return threads.life.pid if threads.life is not None else of_system()
+    def here() -> SimProcess:
+        process: SimProcess = threads.running().life.process
+        return process
 
-    def host_here(_towards: str) -> str:
-        return threads.running().life.host
+    def pid_here() -> int:
+        return here().pid if threads.life is not None else of_system()
 
     return [
         (os, "getpid", pid_here),
         (identity, "_clients", count()),
-        (cluster_client, "local_ip", host_here),
-        (blocking, "SystemClock", lambda: ProcessClock(world)),
+        (shared, "_clients", {}),
+        (cluster_client, "local_ip", lambda _towards: here().life.host),
+        (cluster_client, "SystemClock", lambda: here().clock),
+        (cluster_client, "SystemEntropy", lambda: here().entropy),
+        (blocking, "SystemClock", lambda: here().clock),
         (blocking, "_connect", lambda address, timeout_ms: connect(world, threads, address, timeout_ms)),
     ]

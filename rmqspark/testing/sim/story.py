@@ -67,6 +67,7 @@ class Story:
         plotting = [task for plot in cast.plots for task in plot.begin()]
         await self._wait_for(lambda: _are_done(sending), _SENDING_S, "", fails=False)
         await self._faults.heal()
+        self.world.is_healed = True
         for plot in cast.plots:
             plot.healed()
         for producer in cast.producers:

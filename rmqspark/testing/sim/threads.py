@@ -110,6 +110,9 @@ class SimThreads:
     def _go(self, turns: Turns, number: int) -> None:
         if turns.wait != number or turns.has_ended:
             return
+        if turns.life.frozen_until_s > self._loop.time():
+            self._loop.call_at(turns.life.frozen_until_s, self._go, turns, number, context=turns.life.context)
+            return
         turns.wait += 1
         self._current = turns
         turns.go.release()

@@ -173,7 +173,7 @@ class TransactionSender:
     """What a process does: sends, and answers for all that were sent by those before it."""
 
     def __init__(self, process: SimProcess, plan: TransactionPlan, database: Database, topic: str) -> None:
-        self.is_to_stop = False
+        self.is_to_stop = self.is_done = False
         self._process = process
         self._plan = plan
         self._database = database

@@ -50,9 +50,15 @@ class World:
         self.incarnations: dict[str, int] = {}
         self.loses_nothing = False
         """Whether a store never loses what was readable: one of SYNC_FLUSH on a disk that does not fail."""
+        self.is_healed = False
+        """Whether nothing is to go wrong any more."""
+        self.on_committed: Callable[[str], None] = lambda _: None
+        """Told of each query that has just been answered that a batch is committed."""
+        self.replaced: list[tuple[Any, str, Any]] = []
+        """What else is to be something else while it runs: (owner, name, other)."""
         self.violations: list[str] = []
         self._buried: list[Life] = []
-        self._of_nobody = Life("127.0.9.8")
+        self.of_nobody = Life("127.0.9.8")
         self.is_over = False
 
     def random(self, name: str) -> Random:
@@ -86,7 +92,7 @@ class World:
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[Any]:
         """Of nobody: it outlives all processes."""
-        return spawn(self.loop, self._of_nobody, work)
+        return spawn(self.loop, self.of_nobody, work)
 
     def bury(self, life: Life) -> None:
         """Its tasks must not be closed by Python before the run is over."""
@@ -98,7 +104,7 @@ class World:
 
     def run(self, story: Coroutine[Any, Any, None]) -> None:
         """Until the story ends. Raises what it raises."""
-        with _undisturbed(), installed(self.threads, replaced(self)), self._logs(), self._logs_of_clients():
+        with _undisturbed(), installed(self.threads, [*replaced(self), *self.replaced]), self._logs(), self._logs_of_clients():
             task = spawn(self.loop, Life("127.0.9.9"), story)
             task.add_done_callback(lambda _: self.loop.stop())
             try:
