@@ -58,6 +58,7 @@ class Reminders:
         self._not_before_s: dict[str, float] = {}
         self._stored: dict[str, str] = {}
         self._recalled: set[str] = set()
+        self._perhaps_recalled: set[str] = set()
 
     def sending(self, message: Message, delay_s: float) -> int:
         name = message.keys[0]
@@ -67,7 +68,12 @@ class Reminders:
     def stored(self, name: str, broker_name: str) -> None:
         self._stored[name] = broker_name
 
+    def recalling(self, name: str) -> None:
+        """It is asked for: from now on it may not come."""
+        self._perhaps_recalled.add(name)
+
     def recalled(self, name: str) -> None:
+        """The broker says so."""
         if self._not_before_s[name] - self._world.loop.time() > _IN_TIME_S:
             self._world.trace.reached("message recalled")
             self._recalled.add(name)
@@ -84,7 +90,7 @@ class Reminders:
         return ", ".join(name for name, where in self._stored.items() if self._misses(name, found) and is_whole(where))
 
     def _misses(self, name: str, found: Counter[str]) -> bool:
-        return not found[name] and name not in self._recalled
+        return not found[name] and name not in self._perhaps_recalled
 
     def judge(self, found: Counter[str], is_whole: Callable[[str], bool]) -> list[str]:
         """`found` is how often each is there in the end."""
@@ -188,6 +194,7 @@ class DelaySender:
 
     def _recall_perhaps(self, producer: Producer, name: str, receipt: SendReceipt) -> None:
         if receipt.recall_handle and self._process.random.random() < self._plan.recalls:
+            self._reminders.recalling(name)
             try:
                 producer.recall(self._topic, receipt.recall_handle)
             except RmqError as error:

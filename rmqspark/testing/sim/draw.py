@@ -111,9 +111,10 @@ def draw(seed: int) -> Draw:
     """The same for the same seed, with any version of this file that draws in the same order."""
     random = Random(f"{seed}/draw")
     transactions = _transactions(Random(f"{seed}/transactions"))
+    plan = _asking(_plan(random), transactions)
     return Draw(
         seed,
-        _asking(_plan(random), transactions),
+        plan,
         _workload(random),
         _weather(random),
         slowest_work_s=random.choice((0.001, 0.005, 0.05, 8.0)),
@@ -123,7 +124,7 @@ def draw(seed: int) -> Draw:
         group=_group(Random(f"{seed}/group")),
         transactions=transactions,
         delays=_delays(Random(f"{seed}/delays")),
-        spark=_spark(Random(f"{seed}/spark")),
+        spark=_spark(Random(f"{seed}/spark"), plan.store),
     )
 
 
@@ -223,7 +224,7 @@ def _delays(random: Random) -> DelayPlan | None:
     )
 
 
-def _spark(random: Random) -> SparkPlan | None:
+def _spark(random: Random, store: StoreConfig) -> SparkPlan | None:
     """One run in three has a query."""
     if random.random() > 1 / 3:
         return None
@@ -233,6 +234,7 @@ def _spark(random: Random) -> SparkPlan | None:
         dies=random.choice((0.0, 0.02, 0.1)),
         most_rows=random.choice((5, 20, 1_000)),
         longest_pause_s=random.choice((0.5, 5.0)),
+        batch_bytes=store.mapped_file_size_commit_log // 4,
     )
 
 

@@ -51,7 +51,7 @@ class QueueReader:
         self.client = client
         self._world = client.world
         self.queue = queue
-        self._broker_id = broker_id
+        self.broker_id = broker_id
         self._on_seen = on_seen
 
     async def follow(self) -> None:
@@ -113,7 +113,7 @@ class QueueReader:
             expressionType="TAG",
             bname=self.queue.broker_name,
         )
-        address = await self.client.address_of(self.queue, self._broker_id)
+        address = await self.client.address_of(self.queue, self.broker_id)
         timeout_ms = self.suspend_ms * 2 + _ANSWER_MS
         return await self.client.call(address, RequestCode.PULL_MESSAGE, header, timeout_ms=timeout_ms)
 
@@ -135,6 +135,6 @@ class QueueReader:
     async def _bound(self, code: RequestCode) -> int:
         kind = GetMinOffsetRequestHeader if code == RequestCode.GET_MIN_OFFSET else GetMaxOffsetRequestHeader
         header = kind(self.queue.topic, self.queue.queue_id, bname=self.queue.broker_name)
-        address = await self.client.address_of(self.queue, self._broker_id)
+        address = await self.client.address_of(self.queue, self.broker_id)
         answer = await self.client.call(address, code, header, timeout_ms=_OFFSET_TIMEOUT_MS)
         return answer.raise_for_code().header(OffsetResponseHeader).offset

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from rmqspark.source import task
 from rmqspark.source.report import tell
 from rmqspark.testing.sim.plots import PlacesAndReaders, names_in
 from rmqspark.testing.sim.readers import QueueReader
-from rmqspark.testing.sim.spark_query import Copies, Driver
+from rmqspark.testing.sim.spark_query import Copies, Driver, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -63,13 +62,8 @@ class SparkPlot(PlacesAndReaders):
 
         return see
 
-    @property
-    def _is_whole(self) -> bool:
-        """A source that has lost something ends the query: nobody is to find that out later."""
-        return all(map(self._world.is_whole, self._cluster.brokers))
-
     def unsettled(self) -> str:
-        if not self._is_whole:
+        if not self._world.is_whole_everywhere:  # nor does it go on where its source has lost something
             return ""
         there = {name for reader in self.readers for name in reader.names}
         count = sum(map(self._end_of, self._source))
@@ -84,8 +78,7 @@ class SparkPlot(PlacesAndReaders):
         found = await names_in(operator, [reader.queue for reader in self.readers])
         for wrong in self._copies.judge(found):
             self._world.violated(f"Law 13: {wrong}")
-        if self._is_whole:
-            source = await names_in(operator, self._source)
-            missing = Counter({f"copy-{name}": count for name, count in source.items()}) - found
-            if missing:
-                self._world.violated(f"Law 13: not copied are {sorted(missing)}")
+        if self._world.is_whole_everywhere:
+            there = {name_of(q.broker_name, q.queue_id, at) for q in self._source for at in range(self._end_of(q))}
+            if missing := sorted(there - found.keys()):
+                self._world.violated(f"Law 13: not copied are {missing}")

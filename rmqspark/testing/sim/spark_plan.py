@@ -16,3 +16,5 @@ class SparkPlan(NamedTuple):
     most_rows: int
     """Of a batch."""
     longest_pause_s: float
+    batch_bytes: int
+    """Of what is sent in one piece, which has to find room in a file of the log."""

@@ -90,6 +90,10 @@ class World:
         """Whether its broker has lost nothing that may have been read."""
         return self.incarnations[broker_name] == FIRST_INCARNATION
 
+    @property
+    def is_whole_everywhere(self) -> bool:
+        return all(map(self.is_whole, self.incarnations))
+
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[Any]:
         """Of nobody: it outlives all processes."""
         return spawn(self.loop, self.of_nobody, work)
