@@ -149,7 +149,6 @@ class Driver:
             self._step()
             checkpoint.commits.add(batch)
             self._world.trace.reached("batch of a query done")
-        self.is_done = True
 
     def _plan_batch(self, reader: RmqStreamReader, batch: int) -> bool:
         """Whether there is anything new; then it is noted."""
@@ -186,7 +185,9 @@ class Driver:
             abort(client, messages)
             raise
         self._copies.committed(batch, [name for task in tasks for name in task.names])
-        self._world.on_committed(QUERY_ID)
+        coordinator = client.coordinators.of(stream_transactional_id(QUERY_ID))
+        if coordinator is not None:
+            self._world.on_promise(coordinator)
 
     # --- tasks -------------------------------------------------------------------------------------------------------
 
