@@ -43,6 +43,7 @@ LATE_FAULTS: Final = ("power loss at an answer",)
 FAULTS: Final = (*NODE_FAULTS, *NETWORK_FAULTS, *LATE_FAULTS)
 _SHORTEST_MEAN_S: Final = 3.0
 _LONGEST_MEAN_S: Final = 40.0
+_SMALLEST_FOR_DECISIONS: Final = 16 << 10
 
 
 @dataclass(frozen=True)
@@ -114,6 +115,10 @@ def draw(seed: int) -> Draw:
     random = Random(f"{seed}/draw")
     transactions = _transactions(Random(f"{seed}/transactions"))
     plan = _asking(_plan(random), transactions)
+    spark = _spark(Random(f"{seed}/spark"))
+    if spark is not None:
+        plan = _with_room_for_decisions(plan)
+        spark = spark._replace(batch_bytes=plan.store.mapped_file_size_commit_log // 4)
     return Draw(
         seed,
         plan,
@@ -126,7 +131,7 @@ def draw(seed: int) -> Draw:
         group=_group(Random(f"{seed}/group")),
         transactions=transactions,
         delays=_delays(Random(f"{seed}/delays")),
-        spark=_spark(Random(f"{seed}/spark"), plan.store),
+        spark=spark,
     )
 
 
@@ -192,7 +197,7 @@ def _group(random: Random) -> GroupPlan | None:
         threads=random.randint(1, 3),
         batch_size=random.choice((1, 1, 4)),
         fails=random.choice((0.0, 0.0, 0.1)),
-        slowest_s=random.choice((0.0, 0.05, 0.5)),
+        slowest_s=random.choice((0.02, 0.3, 2.0)),
         rebalance_ms=random.choice((1_000, 5_000, 20_000)),
         commit_ms=random.choice((500, 5_000)),
     )
@@ -226,7 +231,7 @@ def _delays(random: Random) -> DelayPlan | None:
     )
 
 
-def _spark(random: Random, store: StoreConfig) -> SparkPlan | None:
+def _spark(random: Random) -> SparkPlan | None:
     """One run in three has a query."""
     if random.random() > 1 / 3:
         return None
@@ -236,8 +241,14 @@ def _spark(random: Random, store: StoreConfig) -> SparkPlan | None:
         dies=random.choice((0.0, 0.02, 0.1)),
         most_rows=random.choice((5, 20, 1_000)),
         longest_pause_s=random.choice((0.5, 5.0)),
-        batch_bytes=store.mapped_file_size_commit_log // 4,
+        batch_bytes=0,
     )
+
+
+def _with_room_for_decisions(plan: Plan) -> Plan:
+    """What is decided about many queues is one record, which a file of the log has to have room for."""
+    size = max(plan.store.mapped_file_size_commit_log, _SMALLEST_FOR_DECISIONS)
+    return replace(plan, store=replace(plan.store, mapped_file_size_commit_log=size))
 
 
 def _asking(plan: Plan, transactions: TransactionPlan | None) -> Plan:
