@@ -126,7 +126,7 @@ class BatchWriter:
         answer = await self._ask(RequestCode.RMQ_TXN_DECIDE, header, TxnDecideResponseHeader, decision.encode())
         self._world.trace.reached(f"batch {answer.outcome}")
         if answer.outcome in _DONE:
-            self._world.on_promise(self._owner)
+            self._world.on_promise(self._owner, True)
         return answer.outcome in _DONE
 
     async def _prepare(self, version: int) -> int | None:

@@ -48,6 +48,7 @@ class Faults:
         }
 
         self._ambushed: dict[str, Node] = {}
+        self._waits_for_decision: dict[str, bool] = {}
         self._random = world.random("ambush")
 
     def begin(self) -> None:
@@ -106,6 +107,7 @@ class Faults:
                 self._end(node, random)
             case "power loss at an answer":
                 self._ambushed[node.name] = node
+                self._waits_for_decision[node.name] = random.random() < 0.7
                 await self._until(lambda: node.name not in self._ambushed, _CALLS_TO_DIE_IN_S)
                 if self._ambushed.pop(node.name, None) is not None:
                     return
@@ -129,11 +131,13 @@ class Faults:
         await asyncio.sleep(random.random() * _LONGEST_DOWN_S)
         await self._start(node)
 
-    def _spring(self, broker_name: str) -> None:
+    def _spring(self, broker_name: str, is_decision: bool) -> None:
         """Somebody has just heard that something is safe there. Only what is on disk by now can make that true."""
-        node = self._ambushed.pop(broker_name, None)
-        if node is None or not node.is_up:
+        node = self._ambushed.get(broker_name)
+        if node is None or not node.is_up or (self._waits_for_decision[broker_name] and not is_decision):
             return
+        del self._ambushed[broker_name]
+        self._world.trace.reached("power loss at a decision" if is_decision else "power loss at an acknowledgement")
         node.lose_power(silently=False)
         life = self._world.threads.life
         if life is not None and self._random.random() < 0.5:  # and who heard it can tell nobody

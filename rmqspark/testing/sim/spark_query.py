@@ -187,7 +187,7 @@ class Driver:
         self._copies.committed(batch, [name for task in tasks for name in task.names])
         coordinator = client.coordinators.of(stream_transactional_id(QUERY_ID))
         if coordinator is not None:
-            self._world.on_promise(coordinator)
+            self._world.on_promise(coordinator, True)
 
     # --- tasks -------------------------------------------------------------------------------------------------------
 

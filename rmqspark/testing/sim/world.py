@@ -52,8 +52,8 @@ class World:
         """Whether a store never loses what was readable: one of SYNC_FLUSH on a disk that does not fail."""
         self.is_healed = False
         """Whether nothing is to go wrong any more."""
-        self.on_promise: Callable[[str], None] = lambda _: None
-        """Told the name of a broker whose answer that something is stored, or decided, has just been heard."""
+        self.on_promise: Callable[[str, bool], None] = lambda *_: None
+        """Told the name of a broker whose answer has just been heard, that something is stored, or, True, decided."""
         self.replaced: list[tuple[Any, str, Any]] = []
         """What else is to be something else while it runs: (owner, name, other)."""
         self.violations: list[str] = []
