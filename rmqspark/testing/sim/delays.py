@@ -119,7 +119,9 @@ class DelayPlot(PlacesAndReaders):
         self.readers = [QueueReader(reader, queue, on_seen=reminders.seen) for queue in queues]
         for number in range(plan.producers):
             self.add_place(
-                f"{GROUP}-{number}", f"127.0.5.{number + 1}", lambda process: DelaySender(process, plan, reminders, topic)
+                f"{GROUP}-{number}",
+                f"127.0.5.{number + 1}",
+                lambda process: DelaySender(process, plan, reminders, topic),
             )
 
     def unsettled(self) -> str:

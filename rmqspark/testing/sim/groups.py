@@ -90,7 +90,9 @@ class GroupLaws:
             self._world.violated(f"Law 10: {process.name} consumes {queue} at {offset}, and {others} at the same time")
         calls.append(_Call(process.name, process))
         if offset and self._world.is_whole(queue.broker_name) and offset - 1 not in self._consumed.get(queue, ()):
-            self._world.violated(f"Law 10: {process.name} was given {offset} of {queue}, before the one before was consumed")
+            self._world.violated(
+                f"Law 10: {process.name} was given {offset} of {queue}, before the one before was consumed"
+            )
 
     def ended(self, process: SimProcess, messages: Sequence[ReceivedMessage], *, failed: bool) -> None:
         queue = messages[0].queue
@@ -163,9 +165,10 @@ class GroupPlot(PlacesAndReaders):
                 committed = answer.raise_for_code().header(OffsetResponseHeader).offset
             except OffsetNotFound:
                 committed = 0
-            if committed != self._end_of(queue):
+            end = self._end_of(queue)
+            if committed != end:
                 self._world.violated(
-                    f"Law 10: {self._plan.name} has left, committed {committed} of {queue}, which ends at {self._end_of(queue)}"
+                    f"Law 10: {self._plan.name} has left at {committed} of {queue}, which ends at {end}"
                 )
 
 
@@ -203,9 +206,7 @@ class Member:
             consume_from="earliest",
             consume_threads=plan.threads,
             consume_message_batch_max_size=plan.batch_size,
-            config=PushConfig(
-                rebalance_interval=plan.rebalance_ms, persist_consumer_offset_interval=plan.commit_ms
-            ),
+            config=PushConfig(rebalance_interval=plan.rebalance_ms, persist_consumer_offset_interval=plan.commit_ms),
             clock=process.clock,
             entropy=process.entropy,
             access=OPEN,

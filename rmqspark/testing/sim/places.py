@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from math import inf
 from typing import TYPE_CHECKING, Final, Protocol
 
 from rmqspark.testing.sim.processes import SimProcess
@@ -73,11 +74,9 @@ class Place:
         if not _is_over(process, thread) and not self.is_healed and dies:
             self._die(process, silently)
             return False
-        while self.is_healed and not self.is_to_stop and not _is_over(process, thread):
-            await asyncio.sleep(_LOOK_AGAIN_S)
+        await self._until(lambda: not self.is_healed or self.is_to_stop or _is_over(process, thread))
         body.is_to_stop = True
-        while not _is_over(process, thread):
-            await asyncio.sleep(_LOOK_AGAIN_S)
+        await self._until(lambda: _is_over(process, thread))
         process.kill()
         return body.is_done or self.is_to_stop
 
@@ -91,7 +90,7 @@ class Place:
             self._world.trace.reached("process died")
             process.kill(silently=silently)
 
-    async def _until(self, condition: Callable[[], bool], at_most_s: float) -> None:
+    async def _until(self, condition: Callable[[], bool], at_most_s: float = inf) -> None:
         end_s = self._world.loop.time() + at_most_s
         while not condition() and self._world.loop.time() < end_s:  # noqa: ASYNC110 - in simulated time it costs nothing
             await asyncio.sleep(_LOOK_AGAIN_S)

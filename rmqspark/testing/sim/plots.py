@@ -58,9 +58,7 @@ class PlacesAndReaders:
         self._namesrvs = namesrvs
         self._places: list[Place] = []
 
-    def add_place(
-        self, name: str, host: str, make: Callable[[SimProcess], Body], *, may_freeze: bool = False
-    ) -> None:
+    def add_place(self, name: str, host: str, make: Callable[[SimProcess], Body], *, may_freeze: bool = False) -> None:
         self._places.append(Place(self._world, name, host, self._namesrvs, make, may_freeze=may_freeze))
 
     @property
@@ -76,8 +74,10 @@ class PlacesAndReaders:
             place.is_healed = True
 
     def end(self) -> None:
-        for one in (*self._places, *self.readers):
-            one.is_to_stop = True
+        for place in self._places:
+            place.is_to_stop = True
+        for reader in self.readers:
+            reader.is_to_stop = True
 
 
 async def names_in(operator: SimClient, queues: Iterable[MessageQueue]) -> Counter[str]:

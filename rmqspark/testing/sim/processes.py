@@ -23,7 +23,6 @@ from rmqspark.testing.sim.sockets import connect
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rmqspark.testing.sim.threads import SimThreads
     from rmqspark.testing.sim.world import World
 
 _FIRST_PID = 100_000

@@ -34,7 +34,7 @@ class QueueReader:
     """Reads one queue for a client, in the master or a slave, and tells the history."""
 
     def __init__(
-        self, client: SimClient, queue: MessageQueue, broker_id: int = 0, *, on_seen: Callable[[str], None] = str
+        self, client: SimClient, queue: MessageQueue, broker_id: int = 0, *, on_seen: Callable[[str], object] = str
     ) -> None:
         """`on_seen` is told the name of each message as it comes."""
         self.position = 0

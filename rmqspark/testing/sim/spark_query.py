@@ -81,7 +81,9 @@ class Copies:
     def judge(self, found: dict[str, int]) -> list[str]:
         """`found` is how often each row is in the target."""
         done = [name for batch in sorted(self.checkpoint.commits) for name in self.rows_of.get(batch, ())]
-        wrong = [f"{name} of batch {self.batch_of[name]} is committed, and not there" for name in done if not found.get(name)]
+        wrong = [
+            f"{name} of batch {self.batch_of[name]} is committed, and not there" for name in done if not found.get(name)
+        ]
         return wrong + [f"{name} is there {count} times" for name, count in found.items() if count > 1]
 
 

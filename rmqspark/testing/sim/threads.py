@@ -79,11 +79,14 @@ class SimThreads:
     def wait(self, timeout_s: float | None = None) -> bool:
         """Hands the turn back until somebody wakes this thread; whether somebody did, and not the time was over."""
         turns = self.running()
-        number, woken = turns.wait, []
+        number = turns.wait
+        over: list[bool] = []
         if timeout_s is not None:
-            self._loop.call_later(max(0.0, timeout_s), self._time_is_over, turns, number, woken, context=turns.life.context)
+            self._loop.call_later(
+                max(0.0, timeout_s), self._time_is_over, turns, number, over, context=turns.life.context
+            )
         self._hand_back(turns)
-        return not woken
+        return not over
 
     def ticket(self) -> Ticket:
         """What wakes the running thread from its next wait."""
@@ -119,9 +122,9 @@ class SimThreads:
         self._back.acquire()
         self._current = None
 
-    def _time_is_over(self, turns: Turns, number: int, woken: list[bool]) -> None:
+    def _time_is_over(self, turns: Turns, number: int, over: list[bool]) -> None:
         if turns.wait == number:
-            woken.append(True)
+            over.append(True)
             self._go(turns, number)
 
     def _hand_back(self, turns: Turns) -> None:
@@ -269,6 +272,4 @@ def _is_alive_in(otherwise: Callable[..., bool]) -> Callable[..., bool]:
 
 def _with_queues() -> list[Any]:
     """All modules that know the queue that is written in C."""
-    return [
-        module for module in list(sys.modules.values()) if vars(module).get("SimpleQueue") is queue.SimpleQueue
-    ]
+    return [module for module in list(sys.modules.values()) if vars(module).get("SimpleQueue") is queue.SimpleQueue]

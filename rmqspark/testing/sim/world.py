@@ -108,7 +108,12 @@ class World:
 
     def run(self, story: Coroutine[Any, Any, None]) -> None:
         """Until the story ends. Raises what it raises."""
-        with _undisturbed(), installed(self.threads, [*replaced(self), *self.replaced]), self._logs(), self._logs_of_clients():
+        with (
+            _undisturbed(),
+            installed(self.threads, [*replaced(self), *self.replaced]),
+            self._logs(),
+            self._logs_of_clients(),
+        ):
             task = spawn(self.loop, Life("127.0.9.9"), story)
             task.add_done_callback(lambda _: self.loop.stop())
             try:
