@@ -26,7 +26,8 @@ MOST_NEW = 2_000
 """Seeds of the long form: about 40 minutes on one quiet core."""
 AT_A_TIME = 25
 KEPT = Path(__file__).with_name("seeds.txt")
-TWICE = 7
+TWICE = 30
+"""A run with everything in it: a group, a query, transactions, delays."""
 
 
 def kept_seeds() -> list[int]:
