@@ -207,7 +207,7 @@ BUGS = (
     _bug("version completed twice", 43, (Participant, "is_completed", _never_completed)),
     _bug("decision answered before it is on disk", 2886, (Journal, "flushed", _at_once)),
     _bug("half message committed that was rolled back", 72, (HalfMessages, "end", _commit_whatever)),
-    _bug("locks of queues are anybody's", 2857, (QueueLocks, "_is_free_for", _free_for_all)),
+    _bug("locks of queues are anybody's", 3787, (QueueLocks, "_is_free_for", _free_for_all)),
     _bug(
         "committed what is not consumed yet",
         835,
