@@ -291,7 +291,7 @@ class PushConsumer:
 
     def _leave(self) -> None:
         self._rebalancer.stop()
-        self._membership.leave(self._lookout.brokers)
+        self._membership.leave(sorted(self._lookout.brokers))
         self._cluster.close()
 
     def _check_open(self) -> None:

@@ -164,7 +164,7 @@ class ClusterView:
 
     def _able(self, queues: Iterable[MessageQueue]) -> dict[str, Capabilities]:
         """What the brokers of these queues can do and which stores they serve; asked once per connection."""
-        return {name: self._client.broker(name).capabilities() for name in {queue.broker_name for queue in queues}}
+        return {name: self._client.broker(name).capabilities() for name in _brokers_of(queues)}
 
     def _bounds(
         self, queues: Iterable[MessageQueue], able: Mapping[str, Capabilities]
@@ -229,6 +229,11 @@ class ClusterView:
 
     def _patiently(self, ask: Callable[[], T], *, besides: tuple[type[RmqError], ...] = ()) -> T:
         return patiently(ask, self._retry.pauses_ms, self._clock.sleep_ms, besides=besides)
+
+
+def _brokers_of(queues: Iterable[MessageQueue]) -> list[str]:
+    """Each once, in the order of the queues."""
+    return list(dict.fromkeys(queue.broker_name for queue in queues))
 
 
 def _stores(able: Mapping[str, Capabilities]) -> dict[str, StoreIdentity]:

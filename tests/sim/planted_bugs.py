@@ -8,17 +8,24 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rmqspark.broker.delays.delayed_messages import DelayedMessages
+from rmqspark.broker.delays.deliveries import Deliveries
 from rmqspark.broker.flusher import Flusher
+from rmqspark.broker.half_messages import HalfMessages
 from rmqspark.broker.handlers.pulls import PullHandlers
+from rmqspark.broker.locks import QueueLocks
 from rmqspark.broker.long_poll import ParkedPulls
 from rmqspark.broker.offsets import ConsumerOffsets
 from rmqspark.broker.replica_waiters import ReplicaWaiters
+from rmqspark.client.pushing.process_queue import ProcessQueue
 from rmqspark.remoting.pending import PendingCalls
 from rmqspark.remoting.receive import FrameReceiver
 from rmqspark.remoting.server_connection import ServerConnection
 from rmqspark.replication.slave import _Session
 from rmqspark.store.appending.writer import Writer
 from rmqspark.threads import in_thread
+from rmqspark.txn.coordinator.journal import Journal
+from rmqspark.txn.half_messages.half_ledger import Outcome
 from rmqspark.txn.participant.participant import Participant
 from rmqspark.txn.participant.resolver import Resolver
 
@@ -146,8 +153,35 @@ def _take_and_append(self: Resolver, half: HalfBatch, body: Any, take: Any = Res
     return held
 
 
+async def _at_once(_: Journal) -> None:
+    """Flushed, it says."""
+
+
+def _commit_whatever(self: HalfMessages, request: Any, _: Outcome, end: Any = HalfMessages.end) -> int:
+    end_offset: int = end(self, request, Outcome.COMMITTED)
+    return end_offset
+
+
+# --- groups of push consumers ----------------------------------------------------------------------------------------
+
+
+def _free_for_all(*_args: object) -> bool:
+    return True
+
+
+# --- delays ----------------------------------------------------------------------------------------------------------
+
+
+def _none_delivered(_: Deliveries, _log_offset: int) -> list[int]:
+    return []
+
+
+def _half_as_long(self: DelayedMessages, *parts: Any, begin: Any = DelayedMessages.__init__, **more: Any) -> None:
+    begin(self, *parts[:-1], [delay_ms // 2 for delay_ms in parts[-1]], **more)
+
+
 BUGS = (
-    _bug("readable before it is on disk", 13, (Writer, "dispatch_safe", _dispatch_all)),
+    _bug("readable before it is on disk", 946, (Writer, "dispatch_safe", _dispatch_all)),
     _bug("answered before its fsync", 17, (Flusher, "_carry_out", _settle_then_sync)),
     _bug("error of an fsync swallowed", 402, (Flusher, "_carry_out", _sync_come_what_may)),
     _bug("waiting pull misses its wake-up", 7, (PullHandlers, "_wake", _nothing)),
@@ -161,7 +195,7 @@ BUGS = (
     _bug("opaque used again", 7, (PendingCalls, "next_opaque", _every_other_opaque)),
     _bug(
         "rest of a frame left in the shared buffer",
-        43,
+        114,
         (FrameReceiver, "settle", _keep_rest_in_shared),
         (FrameReceiver, "writable", _write_behind_rest),
     ),
@@ -171,4 +205,14 @@ BUGS = (
     _bug("slave confirms before it writes", 7, (_Session, "_take", _take_and_confirm)),
     _bug("half batch readable before it is decided", 13, (Resolver, "take", _take_and_append)),
     _bug("version completed twice", 43, (Participant, "is_completed", _never_completed)),
+    _bug("decision answered before it is on disk", 2886, (Journal, "flushed", _at_once)),
+    _bug("half message committed that was rolled back", 72, (HalfMessages, "end", _commit_whatever)),
+    _bug("locks of queues are anybody's", 3787, (QueueLocks, "_is_free_for", _free_for_all)),
+    _bug(
+        "committed what is not consumed yet",
+        835,
+        (ProcessQueue, "commit_offset", property(lambda held: held.next_offset)),
+    ),
+    _bug("delivered again after a crash", 205, (Deliveries, "sources_from", _none_delivered)),
+    _bug("delayed for half of its time", 231, (DelayedMessages, "__init__", _half_as_long)),
 )

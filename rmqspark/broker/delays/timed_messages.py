@@ -180,8 +180,14 @@ class TimedMessages:
                 self.counts.taken_in(waiting.topic, waiting.due_ms - record.born_timestamp_ms, is_new=is_new)
 
     def _was_delivered(self, record: Record, due_ms: int) -> bool:
-        is_known = record.queue_offset < self._known.queueOffset and due_ms < self._known.readTimeMs
-        return is_known or source_of(record.physical_offset) in self._delivered
+        """Of one that the log says was, the time had come: the next note has to say so, though the clock may have been
+        set back since, or its record would count as one that waits when the log is read from there on."""
+        if record.queue_offset < self._known.queueOffset and due_ms < self._known.readTimeMs:
+            return True
+        if source_of(record.physical_offset) not in self._delivered:
+            return False
+        self._read_ms = max(self._read_ms, (due_ms // PRECISION_MS + 1) * PRECISION_MS)
+        return True
 
     # --- deliveries
 

@@ -62,7 +62,7 @@ class Membership(NamedTuple):
         """LOCK_BATCH_MQ: takes or renews locks. Those that are held now, and those of which no broker told."""
         held: set[MessageQueue] = set()
         unknown: set[MessageQueue] = set()
-        for name in {queue.broker_name for queue in queues}:
+        for name in sorted({queue.broker_name for queue in queues}):
             here = [queue for queue in queues if queue.broker_name == name]
             try:
                 held |= self.cluster.broker(name).lock(self.group, self.cluster.client_id, here)

@@ -125,6 +125,8 @@ class BatchWriter:
         header = TxnDecideRequestHeader(self.name, self._run, epoch, version)
         answer = await self._ask(RequestCode.RMQ_TXN_DECIDE, header, TxnDecideResponseHeader, decision.encode())
         self._world.trace.reached(f"batch {answer.outcome}")
+        if answer.outcome in _DONE:
+            self._world.on_promise(self._owner, True)
         return answer.outcome in _DONE
 
     async def _prepare(self, version: int) -> int | None:

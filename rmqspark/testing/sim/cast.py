@@ -7,18 +7,27 @@ from typing import TYPE_CHECKING, Final
 from rmqspark.message_queue import MessageQueue
 from rmqspark.testing.sim.batches import BatchWriter
 from rmqspark.testing.sim.clients import SimClient
+from rmqspark.testing.sim.delays import DelayPlot
 from rmqspark.testing.sim.group_offsets import Committer, Possible
+from rmqspark.testing.sim.groups import GroupPlot
 from rmqspark.testing.sim.producers import Producer, SendPlan
 from rmqspark.testing.sim.readers import QueueReader
+from rmqspark.testing.sim.transactions import TransactionPlot
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rmqspark.testing.sim.cluster import Cluster
     from rmqspark.testing.sim.draw import Draw
+    from rmqspark.testing.sim.plots import Plot
     from rmqspark.testing.sim.replicas import Replicas
     from rmqspark.testing.sim.world import World
 
 TOPIC: Final = "orders"
 BATCH_TOPIC: Final = "invoices"
+TRANSACTION_TOPIC: Final = "payments"
+DELAY_TOPIC: Final = "reminders"
+COPY_TOPIC: Final = "copies"
 _PATIENT_TRIES: Final = 20
 _PATIENT_MS: Final = 3_000
 
@@ -49,7 +58,27 @@ class Cast:
         self.committers = [self._committer(reader) for reader in self.readers[: len(self.queues)]]
         self.batch_readers = self._readers("batch-reader", self.targets, broker_id=0)
         self.operator = self.client("operator")
+        self.plots: list[Plot] = list(self._plots())
         self.hosts = [_host(number) for number in range(1, self._clients + 1)]
+        self.hosts += [host for plot in self.plots for host in plot.hosts]
+
+    def _plots(self) -> Iterator[Plot]:
+        if self._draw.group is not None:
+            yield GroupPlot(self._world, self._cluster, self._draw.group, self.queues, self._namesrvs)
+        if self._draw.transactions is not None:
+            queues = self._queues_of(TRANSACTION_TOPIC)
+            reader = self.client("transaction-reader")
+            yield TransactionPlot(self._world, self._cluster, self._draw.transactions, queues, reader)
+        if self._draw.delays is not None:
+            queues, reader = self._queues_of(DELAY_TOPIC), self.client("delay-reader")
+            holds_time = "clock is set" not in self._draw.mean_s
+            yield DelayPlot(self._world, self._draw.delays, queues, reader, holds_time=holds_time)
+
+        if self._draw.spark is not None:
+            from rmqspark.testing.sim.spark import SparkPlot  # brings Spark
+
+            queues, reader = self._queues_of(COPY_TOPIC), self.client("copy-reader")
+            yield SparkPlot(self._world, self._cluster, self._draw.spark, self.queues, queues, reader)
 
     def client(self, kind: str) -> SimClient:
         """One more, on a host of its own."""

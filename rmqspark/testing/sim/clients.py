@@ -35,7 +35,7 @@ class SimClient:
         self.name = name
         self.random = world.random(name)
         self.life = Life(host)
-        self._namesrvs = list(namesrvs)
+        self.namesrvs = list(namesrvs)
         self._connections: dict[str, AsyncConnection] = {}
         self._connecting: dict[str, asyncio.Lock] = {}
         self._routes: dict[str, TopicRouteData] = {}
@@ -80,7 +80,7 @@ class SimClient:
 
     async def route(self, topic: str) -> TopicRouteData:
         """By whichever name server answers first; where none does, as it was known last. Raises RmqError."""
-        for namesrv in self.random.sample(self._namesrvs, len(self._namesrvs)):
+        for namesrv in self.random.sample(self.namesrvs, len(self.namesrvs)):
             try:
                 answer = await self.call(
                     namesrv,
@@ -94,7 +94,7 @@ class SimClient:
             except RmqError:
                 continue
         if topic not in self._routes:
-            raise Unreachable(f"No name server gives a route of {topic}.", address=";".join(self._namesrvs))
+            raise Unreachable(f"No name server gives a route of {topic}.", address=";".join(self.namesrvs))
         self.world.trace.reached("went by a route that was known")
         return self._routes[topic]
 

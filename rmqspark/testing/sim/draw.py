@@ -14,7 +14,11 @@ from rmqspark.broker.config import BrokerConfig
 from rmqspark.remoting.limits import Limits
 from rmqspark.store.config import CONSUME_QUEUE_ENTRY_BYTES, StoreConfig
 from rmqspark.testing.sim.cluster import Plan
+from rmqspark.testing.sim.delays import DelayPlan
+from rmqspark.testing.sim.groups import GroupPlan
 from rmqspark.testing.sim.network import Weather
+from rmqspark.testing.sim.spark_plan import SparkPlan
+from rmqspark.testing.sim.transactions import TransactionPlan
 
 NODE_FAULTS: Final = (
     "kill",
@@ -34,9 +38,12 @@ NETWORK_FAULTS: Final = (
     "refuse",
     "name server killed",
 )
-FAULTS: Final = (*NODE_FAULTS, *NETWORK_FAULTS)
+LATE_FAULTS: Final = ("power loss at an answer",)
+"""Of a node, too; drawn after all others, so that these are what they were."""
+FAULTS: Final = (*NODE_FAULTS, *NETWORK_FAULTS, *LATE_FAULTS)
 _SHORTEST_MEAN_S: Final = 3.0
 _LONGEST_MEAN_S: Final = 40.0
+_SMALLEST_FOR_DECISIONS: Final = 16 << 10
 
 
 @dataclass(frozen=True)
@@ -72,6 +79,10 @@ class Draw:
     permutes: bool = False
     is_stopped_in_order: bool = True
     mean_s: dict[str, float] = field(default_factory=dict)
+    group: GroupPlan | None = None
+    transactions: TransactionPlan | None = None
+    delays: DelayPlan | None = None
+    spark: SparkPlan | None = None
 
     @property
     def syncs_flush(self) -> bool:
@@ -102,15 +113,25 @@ class Draw:
 def draw(seed: int) -> Draw:
     """The same for the same seed, with any version of this file that draws in the same order."""
     random = Random(f"{seed}/draw")
+    transactions = _transactions(Random(f"{seed}/transactions"))
+    plan = _asking(_plan(random), transactions)
+    spark = _spark(Random(f"{seed}/spark"))
+    if spark is not None:
+        plan = _with_room_for_decisions(plan)
+        spark = spark._replace(batch_bytes=plan.store.mapped_file_size_commit_log // 4)
     return Draw(
         seed,
-        _plan(random),
+        plan,
         _workload(random),
         _weather(random),
         slowest_work_s=random.choice((0.001, 0.005, 0.05, 8.0)),
         permutes=random.random() < 0.5,
         is_stopped_in_order=random.random() < 0.5,
         mean_s=_faults(random),
+        group=_group(Random(f"{seed}/group")),
+        transactions=transactions,
+        delays=_delays(Random(f"{seed}/delays")),
+        spark=spark,
     )
 
 
@@ -162,6 +183,81 @@ def _workload(random: Random) -> Workload:
         readers=random.randint(1, 2),
         batch_writers=random.choice((0, 0, 1, 2)),
         versions=random.randint(2, 6),
+    )
+
+
+def _group(random: Random) -> GroupPlan | None:
+    """One run in three has one."""
+    if random.random() > 1 / 3:
+        return None
+    return GroupPlan(
+        "billing-app",
+        members=random.randint(1, 3),
+        is_ordered=random.random() < 0.6,
+        threads=random.randint(1, 3),
+        batch_size=random.choice((1, 1, 4)),
+        fails=random.choice((0.0, 0.0, 0.1)),
+        slowest_s=random.choice((0.02, 0.3, 2.0)),
+        rebalance_ms=random.choice((1_000, 5_000, 20_000)),
+        commit_ms=random.choice((500, 5_000)),
+    )
+
+
+def _transactions(random: Random) -> TransactionPlan | None:
+    """One run in three has some."""
+    if random.random() > 1 / 3:
+        return None
+    return TransactionPlan(
+        producers=random.randint(1, 2),
+        sends=random.randint(5, 20),
+        undecided=random.choice((0.0, 0.1)),
+        unknown=random.choice((0.0, 0.2, 0.5)),
+        longest_pause_s=random.choice((0.1, 2.0)),
+        timeout_ms=random.choice((500, 3_000)),
+        asked_after_ms=random.choice((500, 2_000, 6_000)),
+    )
+
+
+def _delays(random: Random) -> DelayPlan | None:
+    """One run in three has some."""
+    if random.random() > 1 / 3:
+        return None
+    return DelayPlan(
+        producers=random.randint(1, 2),
+        sends=random.randint(5, 30),
+        recalls=random.choice((0.0, 0.5)),
+        longest_pause_s=random.choice((0.1, 2.0)),
+        timeout_ms=random.choice((500, 3_000)),
+    )
+
+
+def _spark(random: Random) -> SparkPlan | None:
+    """One run in three has a query."""
+    if random.random() > 1 / 3:
+        return None
+    return SparkPlan(
+        executors=random.randint(1, 2),
+        twins=random.choice((0.0, 0.3)),
+        dies=random.choice((0.0, 0.02, 0.1)),
+        most_rows=random.choice((5, 20, 1_000)),
+        longest_pause_s=random.choice((0.5, 5.0)),
+        batch_bytes=0,
+    )
+
+
+def _with_room_for_decisions(plan: Plan) -> Plan:
+    """What is decided about many queues is one record, which a file of the log has to have room for."""
+    size = max(plan.store.mapped_file_size_commit_log, _SMALLEST_FOR_DECISIONS)
+    return replace(plan, store=replace(plan.store, mapped_file_size_commit_log=size))
+
+
+def _asking(plan: Plan, transactions: TransactionPlan | None) -> Plan:
+    """The plan, with brokers that ask about half messages as often as is drawn."""
+    if transactions is None:
+        return plan
+    every_ms = transactions.asked_after_ms
+    return replace(
+        plan, broker=replace(plan.broker, transaction_time_out=every_ms, transaction_check_interval=every_ms)
     )
 
 

@@ -6,7 +6,7 @@ import asyncio
 from errno import EIO
 from typing import TYPE_CHECKING, Final
 
-from rmqspark.testing.sim.draw import NODE_FAULTS
+from rmqspark.testing.sim.draw import LATE_FAULTS, NODE_FAULTS
 from rmqspark.testing.sim.loop import Life, spawn
 
 if TYPE_CHECKING:
@@ -47,17 +47,23 @@ class Faults:
             "refuse": self._refuse,
         }
 
+        self._ambushed: dict[str, Node] = {}
+        self._waits_for_decision: dict[str, bool] = {}
+        self._random = world.random("ambush")
+
     def begin(self) -> None:
+        self._world.on_promise = self._spring
         self._world.network.weather = self._draw.weather
         self._world.loop.slowest_work_s = self._draw.slowest_work_s
         for kind, mean_s in self._draw.mean_s.items():
-            nodes = self._cluster.with_stores if kind in NODE_FAULTS else [None]
+            nodes = self._cluster.with_stores if kind in (*NODE_FAULTS, *LATE_FAULTS) else [None]
             for node in nodes:
                 self._tasks.append(spawn(self._world.loop, self._life, self._again_and_again(kind, mean_s, node)))
 
     async def heal(self) -> None:
         """Nothing goes wrong any more; all servers are started that are down."""
         self._life.end()
+        self._ambushed.clear()
         world = self._world
         world.network.mend_all()
         world.network.weather.calm()
@@ -99,6 +105,12 @@ class Faults:
                 files.stop_at(random.randint(1, _MOST_OPERATIONS), after_bytes=random.choice((0, 0, 10, 600)))
                 await self._until(lambda: files.has_died, _CALLS_TO_DIE_IN_S)
                 self._end(node, random)
+            case "power loss at an answer":
+                self._ambushed[node.name] = node
+                self._waits_for_decision[node.name] = random.random() < 0.7
+                await self._until(lambda: node.name not in self._ambushed, _CALLS_TO_DIE_IN_S)
+                if self._ambushed.pop(node.name, None) is not None:
+                    return
             case "restart in order":
                 await node.stop()
             case "fsync fails":
@@ -118,6 +130,19 @@ class Faults:
                 return
         await asyncio.sleep(random.random() * _LONGEST_DOWN_S)
         await self._start(node)
+
+    def _spring(self, broker_name: str, is_decision: bool) -> None:
+        """Somebody has just heard that something is safe there. Only what is on disk by now can make that true."""
+        node = self._ambushed.get(broker_name)
+        if node is None or not node.is_up or (self._waits_for_decision[broker_name] and not is_decision):
+            return
+        del self._ambushed[broker_name]
+        self._world.trace.reached("power loss at a decision" if is_decision else "power loss at an acknowledgement")
+        node.lose_power(silently=False)
+        life = self._world.threads.life
+        if life is not None and self._random.random() < 0.5:  # and who heard it can tell nobody
+            self._world.trace.reached("who had the answer died with who gave it")
+            life.process.kill()
 
     def _end(self, node: Node, random: Random) -> None:
         if random.random() < 0.5:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 GROUP: Final = "billing"
 _TIMEOUT_MS: Final = 2_000
-_FIRST_INCARNATION: Final = 1
 _NEVER: Final = 0
 """What is answered where nothing was committed: message 0 is still there."""
 
@@ -96,7 +95,7 @@ class Committer:
         address = await self.client.address_of(self._queue)
         answer = await self.client.call(address, RequestCode.UPDATE_CONSUMER_OFFSET, header, timeout_ms=_TIMEOUT_MS)
         answer.raise_for_code()
-        if life == self._node.lives:
+        if self._is_in(life):  # and no answer that was on its way when the broker died
             self.possible.committed(self.client.world.loop.time(), offset)
 
     async def ask(self) -> None:
@@ -111,13 +110,16 @@ class Committer:
             found = answer.raise_for_code().header(OffsetResponseHeader).offset
         except OffsetNotFound:
             found = _NEVER
-        if life != self._node.lives:
+        if not self._is_in(life):
             return
         self.answers += 1
         if found not in self.possible.values() and not self._may_be_cut():
             may_be = sorted(self.possible.values())
             world.violated(f"Law 9: {GROUP} has committed {found} of {self._queue}, where {may_be} may be")
 
+    def _is_in(self, life: int) -> bool:
+        return life == self._node.lives and self._node.is_up
+
     def _may_be_cut(self) -> bool:
         """Whether the queue may have become shorter than what was committed: such offsets are put into it."""
-        return self.client.world.incarnations[self._queue.broker_name] > _FIRST_INCARNATION
+        return not self.client.world.is_whole(self._queue.broker_name)

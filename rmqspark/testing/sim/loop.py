@@ -40,6 +40,10 @@ class Life:
         self.context = copy_context()
         self.context.run(LIFE.set, self)
         self._has_died = has_died
+        self.process: Any = None
+        """That it is a life of, where it has threads."""
+        self.frozen_until_s = 0.0
+        """No thread of it gets a turn before."""
         self.on_listen: Callable[[], None] = lambda: None
         """Called before the first client can connect to it."""
         self._is_over = False

@@ -77,6 +77,7 @@ class Producer:
                 self._world.trace.reached(f"send {type(error).__name__}")
             else:
                 history.stored(number, queue, offset, durable=self._plan.is_durable, unknown_tries=unknown)
+                self._world.on_promise(queue.broker_name, False)
                 return True
             if not last:
                 await self.client.pause(1.0)

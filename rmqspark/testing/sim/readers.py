@@ -17,6 +17,8 @@ from rmqspark.protocol.headers.consume import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rmqspark.message_queue import MessageQueue
     from rmqspark.remoting.response import Response
     from rmqspark.testing.sim.clients import SimClient
@@ -31,7 +33,10 @@ _GROUP = "TOOLS_CONSUMER"
 class QueueReader:
     """Reads one queue for a client, in the master or a slave, and tells the history."""
 
-    def __init__(self, client: SimClient, queue: MessageQueue, broker_id: int = 0) -> None:
+    def __init__(
+        self, client: SimClient, queue: MessageQueue, broker_id: int = 0, *, on_seen: Callable[[str], object] = str
+    ) -> None:
+        """`on_seen` is told the name of each message as it comes."""
         self.position = 0
         self.waits_long = False
         """Whether it has asked to be held at the end of the queue, and has no answer yet."""
@@ -46,7 +51,8 @@ class QueueReader:
         self.client = client
         self._world = client.world
         self.queue = queue
-        self._broker_id = broker_id
+        self.broker_id = broker_id
+        self._on_seen = on_seen
 
     async def follow(self) -> None:
         """Until it is to stop: what comes, as it comes."""
@@ -85,7 +91,10 @@ class QueueReader:
             self._world.violated(f"{self._name} was given messages of {[str(each.queue) for each in found]}")
         self._world.history.seen(number, next_offset, found)
         self.position = next_offset
-        self.names += [each.keys[0] for each in found if each.keys]
+        for each in found:
+            if each.keys:
+                self.names.append(each.keys[0])
+                self._on_seen(each.keys[0])
         return len(found)
 
     async def _ask(self) -> Response:
@@ -104,7 +113,7 @@ class QueueReader:
             expressionType="TAG",
             bname=self.queue.broker_name,
         )
-        address = await self.client.address_of(self.queue, self._broker_id)
+        address = await self.client.address_of(self.queue, self.broker_id)
         timeout_ms = self.suspend_ms * 2 + _ANSWER_MS
         return await self.client.call(address, RequestCode.PULL_MESSAGE, header, timeout_ms=timeout_ms)
 
@@ -126,6 +135,6 @@ class QueueReader:
     async def _bound(self, code: RequestCode) -> int:
         kind = GetMinOffsetRequestHeader if code == RequestCode.GET_MIN_OFFSET else GetMaxOffsetRequestHeader
         header = kind(self.queue.topic, self.queue.queue_id, bname=self.queue.broker_name)
-        address = await self.client.address_of(self.queue, self._broker_id)
+        address = await self.client.address_of(self.queue, self.broker_id)
         answer = await self.client.call(address, code, header, timeout_ms=_OFFSET_TIMEOUT_MS)
         return answer.raise_for_code().header(OffsetResponseHeader).offset

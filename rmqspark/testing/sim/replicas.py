@@ -45,6 +45,13 @@ class Replicas:
                 if differs_at is not None:
                     self._world.violated(f"Law 11: the log of {slave.name} is not its master's, from {differs_at} on")
 
+    def lacks_the_begin(self, broker_name: str, broker_id: int) -> bool:
+        """Whether it is a slave whose log does not begin where its master's does."""
+        if not broker_id:
+            return False
+        slave = self._cluster.slaves[broker_name][broker_id - 1]
+        return _store_of(slave).min_physical_offset > _store_of(self._cluster.brokers[broker_name]).min_physical_offset
+
     def __str__(self) -> str:
         ends = {node.name: _store_of(node).end_offset for node in self._cluster.with_stores if node.serves}
         return f"logs end at {ends}"

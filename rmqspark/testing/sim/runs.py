@@ -27,6 +27,21 @@ SOMETIMES = (
     "send NotWritable",
     "send RequestTimeout",
     "incarnation raised",
+    "power loss at a decision",
+    "power loss at an acknowledgement",
+    "process died",
+    "process stopped, and went on later",
+    "member joined",
+    "listener failed",
+    "consumed again",
+    "transaction executed",
+    "transaction asked about",
+    "delayed message came",
+    "message recalled",
+    "batch of a query done",
+    "driver died at a step",
+    "executor died at a step",
+    "query Fenced",
 )
 """What has to be reached in a share of runs that is worth anything."""
 

@@ -30,6 +30,7 @@ _START_S: Final = 30.0
 _SENDING_S: Final = 240.0
 _HEALED_S: Final = 60.0
 _DECIDED_S: Final = 180.0
+_SETTLED_S: Final = 240.0
 _STOP_S: Final = 30.0
 _HELD_S: Final = 25.0
 """Within which a pull is answered that nothing comes for: 15 s, and up to five for the broker to look."""
@@ -63,16 +64,21 @@ class Story:
         self._faults.begin()
         writing = [writer.client.spawn(writer.run()) for writer in cast.writers]
         sending = [producer.client.spawn(producer.run(self.draw.workload.sends)) for producer in cast.producers]
+        plotting = [task for plot in cast.plots for task in plot.begin()]
         await self._wait_for(lambda: _are_done(sending), _SENDING_S, "", fails=False)
         await self._faults.heal()
+        self.world.is_healed = True
+        for plot in cast.plots:
+            plot.healed()
         for producer in cast.producers:
             producer.is_to_stop = True
         await self._wait_for(lambda: _are_done(sending), _HEALED_S, "a send did not end")
         await self._wait_for(lambda: _are_done(writing), _DECIDED_S, "a batch was not decided")
         await self._prove_that_it_lives()
+        await self._settle(plotting)
         cast.stop()
         await self._wait_for(lambda: _are_done(reading + committing), _HEALED_S, "a request was never answered")
-        for task in filter(asyncio.Task.done, (*sending, *writing, *reading, *committing)):
+        for task in filter(asyncio.Task.done, (*sending, *writing, *reading, *committing, *plotting)):
             task.result()
         await self._operate(self._last_words())
         await self._stop()
@@ -93,13 +99,14 @@ class Story:
         queues, patience_ms = self.draw.workload.queues, int(_START_S * 1000)
         for node in self.cluster.brokers.values():
             address = f"{node.host}:{BROKER_PORT}"
-            for topic in (TOPIC, BATCH_TOPIC):
+            for topic in (TOPIC, BATCH_TOPIC, *(topic for plot in self.cast.plots for topic in plot.topics)):
                 header = CreateTopicRequestHeader(topic, AUTO_CREATE_TOPIC, queues, queues, 6, "SINGLE_TAG")
                 code = RequestCode.UPDATE_AND_CREATE_TOPIC
                 (await self.cast.operator.call(address, code, header, timeout_ms=patience_ms)).raise_for_code()
-            group = SubscriptionGroupConfig(groupName=GROUP).encode()
-            code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
-            (await self.cast.operator.call(address, code, None, group, timeout_ms=patience_ms)).raise_for_code()
+            for name in (GROUP, *(name for plot in self.cast.plots for name in plot.groups)):
+                group = SubscriptionGroupConfig(groupName=name).encode()
+                code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
+                (await self.cast.operator.call(address, code, None, group, timeout_ms=patience_ms)).raise_for_code()
 
     async def _prove_that_it_lives(self) -> None:
         """All servers serve; each queue takes a message, and each reader comes to its end."""
@@ -129,7 +136,7 @@ class Story:
         """Then each waits there; one message more has to wake it."""
         ends = {queue: await QueueReader(self.cast.client("looker"), queue).end() for queue in self.cast.queues}
         await self._wait_for(
-            lambda: all(reader.position >= ends[reader.queue] for reader in self.cast.readers),
+            lambda: all(self._is_at_the_end(reader, ends[reader.queue]) for reader in self.cast.readers),
             _HEALED_S,
             lambda: (
                 f"not read to the end: {[(str(each.queue), each.position) for each in self.cast.readers]} of {ends}"
@@ -152,6 +159,18 @@ class Story:
             _HELD_S,
             "a pull for which nothing came was not answered",
         )
+
+    async def _settle(self, plotting: list[asyncio.Task[Any]]) -> None:
+        for plot in self.cast.plots:
+            await self._wait_for(lambda plot=plot: not plot.unsettled(), _SETTLED_S, plot.unsettled)  # type: ignore[misc]
+            plot.end()
+        await self._wait_for(lambda: _are_done(plotting), _HEALED_S, "a process did not end")
+        for plot in self.cast.plots:
+            await self._operate(plot.judge(self.cast.client("after")))
+
+    def _is_at_the_end(self, reader: QueueReader, end: int) -> bool:
+        """A slave that was empty when its master's log had several files has the last of them, and no queue before."""
+        return reader.position >= end or self.replicas.lacks_the_begin(reader.queue.broker_name, reader.broker_id)
 
     async def _last_words(self) -> None:
         """What groups have committed, and every queue of every replica to its end."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import sys
-import threading
 from collections import deque
 from contextlib import contextmanager
 from random import Random
@@ -13,18 +13,23 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from rmqspark.errors import RmqError
 from rmqspark.testing.history import History
 from rmqspark.testing.history_checker import Checker
 from rmqspark.testing.sim.loop import Life, SimLoop, spawn
 from rmqspark.testing.sim.network import SimNetwork
 from rmqspark.testing.sim.node import Node
+from rmqspark.testing.sim.processes import replaced
+from rmqspark.testing.sim.threads import SimThreads, installed
 from rmqspark.testing.sim.trace import Trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
 
     from rmqspark.testing.history import Event
+    from rmqspark.testing.sim.processes import SimProcess
 
+FIRST_INCARNATION = 1
 _LOG_LINES = 2_000
 
 
@@ -36,6 +41,8 @@ class World:
         self.trace = Trace()
         self.loop = SimLoop(seed)
         self.network = self.loop.network = SimNetwork(self.loop, self.random("network"), self.trace)
+        self.threads = SimThreads(self.loop, self.random("threads"), self.violated)
+        self.processes: list[SimProcess] = []
         self.checker = Checker()
         self.history = History(self._judge)
         self.log: deque[str] = deque(maxlen=_LOG_LINES)
@@ -43,9 +50,16 @@ class World:
         self.incarnations: dict[str, int] = {}
         self.loses_nothing = False
         """Whether a store never loses what was readable: one of SYNC_FLUSH on a disk that does not fail."""
+        self.is_healed = False
+        """Whether nothing is to go wrong any more."""
+        self.on_promise: Callable[[str, bool], None] = lambda *_: None
+        """Told the name of a broker whose answer has just been heard, that something is stored, or, True, decided."""
+        self.replaced: list[tuple[Any, str, Any]] = []
+        """What else is to be something else while it runs: (owner, name, other)."""
         self.violations: list[str] = []
         self._buried: list[Life] = []
-        self._is_over = False
+        self.of_nobody = Life("127.0.9.8")
+        self.is_over = False
 
     def random(self, name: str) -> Random:
         return Random(f"{self.seed}/{name}")
@@ -72,6 +86,18 @@ class World:
         self.incarnations[broker_name] = incarnation
         self.history.opened(broker_name, incarnation)
 
+    def is_whole(self, broker_name: str) -> bool:
+        """Whether its broker has lost nothing that may have been read."""
+        return self.incarnations[broker_name] == FIRST_INCARNATION
+
+    @property
+    def is_whole_everywhere(self) -> bool:
+        return all(map(self.is_whole, self.incarnations))
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[Any]:
+        """Of nobody: it outlives all processes."""
+        return spawn(self.loop, self.of_nobody, work)
+
     def bury(self, life: Life) -> None:
         """Its tasks must not be closed by Python before the run is over."""
         self._buried.append(life)
@@ -82,7 +108,12 @@ class World:
 
     def run(self, story: Coroutine[Any, Any, None]) -> None:
         """Until the story ends. Raises what it raises."""
-        with _alone(), self._logs():
+        with (
+            _undisturbed(),
+            installed(self.threads, [*replaced(self), *self.replaced]),
+            self._logs(),
+            self._logs_of_clients(),
+        ):
             task = spawn(self.loop, Life("127.0.9.9"), story)
             task.add_done_callback(lambda _: self.loop.stop())
             try:
@@ -95,7 +126,8 @@ class World:
 
     def _forget(self) -> None:
         """What is logged from now on is of processes that are closed only because the run is over."""
-        self._is_over = True
+        self.is_over = True
+        self.threads.unwind()
         self.loop.forget()
         self._buried.clear()
         for node in self.nodes.values():
@@ -114,8 +146,19 @@ class World:
             processors[:] = before
             structlog.configure(processors=processors)
 
+    @contextmanager
+    def _logs_of_clients(self) -> Iterator[None]:
+        log, handler = logging.getLogger("rmqspark"), _LogOfClients(self)
+        log.addHandler(handler)
+        before, log.propagate = log.propagate, False
+        try:
+            yield
+        finally:
+            log.removeHandler(handler)
+            log.propagate = before
+
     def _take_line(self, _: Any, level: str, line: Any) -> Any:
-        if self._is_over:
+        if self.is_over:
             raise structlog.DropEvent
         self.log.append(f"{self.loop.time():10.4f} {level}: {line.pop('event')} {line}")
         error = line.get("exc_info")
@@ -129,23 +172,31 @@ def _say_nothing(_: object) -> None:
 
 
 @contextmanager
-def _alone() -> Iterator[None]:
-    """No thread may be started, and Python collects nothing in between: finalisers would come at random."""
-    start = threading.Thread.start
+def _undisturbed() -> Iterator[None]:
+    """Python collects nothing in between: finalisers would come at random."""
     hook, sys.unraisablehook = sys.unraisablehook, _say_nothing
     was_enabled = gc.isenabled()
     gc.disable()
     asyncio.set_event_loop(None)
-    threading.Thread.start = _refuse  # type: ignore[method-assign]
     try:
         yield
     finally:
-        threading.Thread.start = start  # type: ignore[method-assign]
         gc.collect()
         sys.unraisablehook = hook
         if was_enabled:
             gc.enable()
 
 
-def _refuse(self: threading.Thread) -> None:
-    raise AssertionError(f"thread {self.name} would run beside the simulation")
+class _LogOfClients(logging.Handler):
+    """What clients log. An exception that they did not foresee is a violation."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(logging.WARNING)
+        self._world = world
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self._world.is_over:
+            return
+        self._world.log.append(f"{self._world.loop.time():10.4f} {record.levelname}: {record.getMessage()}")
+        if record.exc_info and not isinstance(record.exc_info[1], RmqError):
+            self._world.violated(f"a client logged {record.getMessage()}: {record.exc_info[1]!r}")

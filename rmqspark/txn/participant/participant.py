@@ -97,9 +97,9 @@ class Participant:
         for transaction in self._transactions.values():
             yield from transaction.halves.values()
 
-    def batches(self) -> set[Batch]:
-        """Those of which half batches are held."""
-        return {half.name.batch for half in self.held()}
+    def batches(self) -> list[Batch]:
+        """Those of which half batches are held, each once, in the order in which they came."""
+        return list(dict.fromkeys(half.name.batch for half in self.held()))
 
     def holds(self, batch: Batch) -> bool:
         """Whether a half batch of it is held."""

@@ -166,6 +166,30 @@ def test_rocketmq_issue_7480() -> None:
     machine.teardown()
 
 
+def test_a_clock_set_back_between_two_kills() -> None:
+    """What was delivered before the first kill is not delivered again after the second."""
+    machine = TimerMachine()
+    machine.start()
+    machine.deliver()
+    machine.save()
+    machine.park(b"w", machine.clock.now_ms() + 15_000, {})
+    machine.park(b"x", machine.clock.now_ms() + 2_000, {})
+    machine.clock.advance(ms=10_000)
+    machine.deliver()
+    machine.clock.set_now_ms(machine.clock.now_ms() - 9_500)
+    machine.die(None)
+    machine.park(b"y", machine.clock.now_ms() + 1_000, {})
+    machine.deliver()
+    machine.flush(thorough=False)
+    machine.deliver()
+    machine.save()
+    machine.die(None)
+    machine.clock.advance(ms=20_000)
+    machine.deliver()
+    assert sorted(message.body for message in machine.look()[1]) == [b"w", b"x", b"y"]
+    machine.teardown()
+
+
 def saved_at_once(timed: TimedMessages) -> None:
     """How far it is, whatever of it is on disk."""
     timed._noted.note(timed._now())

@@ -25,6 +25,16 @@ def bench() -> ParticipantBench:
 # --- when nobody speaks of it
 
 
+def test_asked_in_the_order_in_which_they_came(bench: ParticipantBench) -> None:
+    """After a start, whatever the hash of their names: so that a run of the simulator is the same everywhere."""
+    batches = [Batch(f"id-{number}", 1, 0) for number in (5, 3, 8, 1, 9, 2, 7)]
+    for batch in batches:
+        bench.send(batch, Sent("t", 0, [b"1"]))
+    bench.reopen()
+    bench.check_back(seconds=6)
+    assert bench.asked == batches
+
+
 def test_check_back(bench: ParticipantBench) -> None:
     """Coordinators are asked 6 s after the last half batch, then less and less often, at least once a minute."""
     bench.send(N0, Sent("t", 0, [b"1"]))

@@ -1,0 +1,84 @@
+"""Law 13: what a query has read is in its target, each row once, in the order of its batches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqspark.source import task
+from rmqspark.source.report import tell
+from rmqspark.testing.sim.plots import PlacesAndReaders, names_in
+from rmqspark.testing.sim.readers import QueueReader
+from rmqspark.testing.sim.spark_query import Copies, Driver, name_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from rmqspark.message_queue import MessageQueue
+    from rmqspark.testing.sim.clients import SimClient
+    from rmqspark.testing.sim.cluster import Cluster
+    from rmqspark.testing.sim.spark_plan import SparkPlan
+    from rmqspark.testing.sim.world import World
+
+
+class SparkPlot(PlacesAndReaders):
+    """A query copies what producers send."""
+
+    def __init__(
+        self,
+        world: World,
+        cluster: Cluster,
+        plan: SparkPlan,
+        source: Sequence[MessageQueue],
+        target: Sequence[MessageQueue],
+        reader: SimClient,
+    ) -> None:
+        super().__init__(world, reader.namesrvs)
+        self._cluster = cluster
+        self._source = source
+        self._copies = copies = Copies(world)
+        self.topics = [target[0].topic]
+        self.readers = [QueueReader(reader, queue, on_seen=self._in_order(queue)) for queue in target]
+        self.add_place(
+            "query",
+            "127.0.4.1",
+            lambda process: Driver(process, plan, copies, source[0].topic, target[0].topic),
+            may_freeze=True,
+        )
+        world.replaced += [(task, "settle", lambda: None), (task, "report", self._report)]
+
+    def _report(self, client: Any, ranges: Any, held: Any) -> None:
+        """Of the task that runs here. Spark would say which batch it works for."""
+        tell(client, self._world.threads.running().life.process.batch, ranges, held)
+
+    def _in_order(self, queue: MessageQueue) -> Callable[[str], None]:
+        batches = [-1]
+
+        def see(name: str) -> None:
+            batch = self._copies.batch_of[name]
+            if batch < batches[-1] and self._world.is_whole(queue.broker_name):
+                self._world.violated(f"Law 13: batch {batch} comes after {batches[-1]} in {queue}")
+            batches.append(batch)
+
+        return see
+
+    def unsettled(self) -> str:
+        if not self._world.is_whole_everywhere:  # nor does it go on where its source has lost something
+            return ""
+        there = {name for reader in self.readers for name in reader.names}
+        count = sum(map(self._end_of, self._source))
+        return "" if len(there) >= count else f"{len(there)} of {count} rows are copied"
+
+    def _end_of(self, queue: MessageQueue) -> int:
+        store = self._cluster.brokers[queue.broker_name].server.store
+        end: int = store.read(queue.topic, queue.queue_id, 0, max_count=1, max_bytes=1).max_offset
+        return end
+
+    async def judge(self, operator: SimClient) -> None:
+        found = await names_in(operator, [reader.queue for reader in self.readers])
+        for wrong in self._copies.judge(found):
+            self._world.violated(f"Law 13: {wrong}")
+        if self._world.is_whole_everywhere:
+            there = {name_of(q.broker_name, q.queue_id, at) for q in self._source for at in range(self._end_of(q))}
+            if missing := sorted(there - found.keys()):
+                self._world.violated(f"Law 13: not copied are {missing}")
