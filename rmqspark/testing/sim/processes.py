@@ -106,5 +106,5 @@ def replaced(world: World) -> list[tuple[Any, str, Any]]:
         (cluster_client, "SystemClock", lambda: here().clock),
         (cluster_client, "SystemEntropy", lambda: here().entropy),
         (blocking, "SystemClock", lambda: here().clock),
-        (blocking, "_connect", lambda address, timeout_ms: connect(world, threads, address, timeout_ms)),
+        (blocking, "dial", lambda address, timeout_ms: connect(world, threads, address, timeout_ms)),
     ]

@@ -23,7 +23,7 @@ _TIMEVAL = Struct("ll")
 
 
 def connect(world: World, threads: SimThreads, address: str, timeout_ms: int) -> SimSocket:
-    """As `remoting.blocking` connects: raises Unreachable."""
+    """As `remoting.dial` connects: raises Unreachable."""
     host, port = parse_address(address)
     made = SimSocket(world, threads)
     life = threads.running().life
