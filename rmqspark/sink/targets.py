@@ -47,19 +47,17 @@ class Targets:
 
     def max_bytes(self, topic: str) -> int:
         """How large a send to `topic` may be: stock brokers take batches up to the size of one message only."""
-        names = {queue.broker_name for queue in self.queues(topic)}
-        if all(self._able(name).bulk_send for name in names):
+        if all(self._able(name).bulk_send for name in self._broker_names([topic])):
             return self._options.batch_bytes
         return min(self._options.batch_bytes, STOCK_BATCH_BYTES)
 
     def take_topics(self, topics: Iterable[str]) -> bool:
         """Whether all brokers of these topics take rows for many queues at once."""
-        names = {queue.broker_name for topic in topics for queue in self.queues(topic)}
-        return all(self._able(name).topics_send for name in names)
+        return all(self._able(name).topics_send for name in self._broker_names(topics))
 
     def require_delays(self, topic: str) -> None:
         """Raises NotSupported unless rows for this topic can wait, on all of its brokers."""
-        for name in sorted({queue.broker_name for queue in self.queues(topic)}):
+        for name in self._broker_names([topic]):
             able = self._able(name)
             if not able.delays:
                 kind = f"is {able.product}" if able.bulk_send else "is a stock broker"
@@ -80,6 +78,9 @@ class Targets:
 
     def took_turns(self, topic: str, count: int) -> None:
         self._turns[topic] = self.turn(topic) + count
+
+    def _broker_names(self, topics: Iterable[str]) -> list[str]:
+        return sorted({queue.broker_name for topic in topics for queue in self.queues(topic)})
 
     def _able(self, broker_name: str) -> Capabilities:
         broker = self._client.broker(broker_name)

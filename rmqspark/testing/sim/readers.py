@@ -39,7 +39,8 @@ class QueueReader:
         """`on_seen` is told the name of each message as it comes."""
         self.position = 0
         self.waits_long = False
-        """Whether it has asked to be held at the end of the queue, and has no answer yet."""
+        """Whether it has asked to be held as long as may be since it is patient, and has no answer yet. Before, it may
+        have asked a host that has lost its power since, and hear nothing."""
         self.empty_answers = 0
         self.is_to_stop = False
         self.names: list[str] = []
@@ -59,7 +60,7 @@ class QueueReader:
         while not self.is_to_stop:
             try:
                 self.suspend_ms = _LONG_MS if self.is_patient else self.client.random.choice((0, 1_000, _LONG_MS))
-                self.waits_long = self.suspend_ms == _LONG_MS
+                self.waits_long = self.is_patient
                 await self.pull()
             except OffsetMoved as moved:
                 self._world.trace.reached("reader was ahead of the queue")
