@@ -204,7 +204,7 @@ BUGS = (
     _bug("sender does not wait for slaves", 7, (ReplicaWaiters, "when_confirmed", _confirmed_unseen)),
     _bug("slave confirms before it writes", 7, (_Session, "_take", _take_and_confirm)),
     _bug("half batch readable before it is decided", 15, (Resolver, "take", _take_and_append)),
-    _bug("version completed twice", 25, (Participant, "is_completed", _never_completed)),
+    _bug("version completed twice", 84, (Participant, "is_completed", _never_completed)),
     _bug("decision answered before it is on disk", 164, (Journal, "flushed", _at_once)),
     _bug("half message committed that was rolled back", 72, (HalfMessages, "end", _commit_whatever)),
     _bug("locks of queues are anybody's", 3787, (QueueLocks, "_is_free_for", _free_for_all)),
