@@ -16,7 +16,7 @@ import structlog
 from rmqspark.broker.account_sync import AccountSync
 from rmqspark.broker.replica_waiters import ReplicaWaiters
 from rmqspark.broker.table_sync import TableSync
-from rmqspark.errors import PortInUse
+from rmqspark.errors import PortInUse, Unreachable
 from rmqspark.remoting.address import is_loopback
 from rmqspark.remoting.tls.serving import ServerTls
 from rmqspark.replication.admission import Admission, PeerCheck
@@ -149,11 +149,15 @@ class SlaveRole:
                 register()
 
     async def _refusal_to_cut(self) -> str:
-        """An ASYNC_MASTER promised nothing of what it lost. Of a SYNC_MASTER's this may be the only copy."""
+        """An ASYNC_MASTER promised nothing of what it lost. Of a SYNC_MASTER's this may be the only copy. Unreachable
+        while it does not say which it is: one that has just come back may not answer yet."""
         if self._cuts_all or (role := await self.tables.master_role()) == "ASYNC_MASTER":
             return ""
         if not role:
-            return "Whether that master waits for slaves is not known: nothing is cut off."
+            raise Unreachable(
+                "The logs differ, and whether that master waits for slaves is not known: nothing is cut off.",
+                address=self.tables.master,
+            )
         return "It is a SYNC_MASTER: what it lost may have been acknowledged, and is not cut off without ha_cut_tail."
 
     async def _safe(self, end_offset: int) -> None:

@@ -36,7 +36,7 @@ log = structlog.get_logger("rmqspark.replication")
 class Slave:
     """Follows whichever master it is told of. `safe` returns when the log is as safe up to a place as its flush mode
     promises; `between_flushes` makes a moment in which no flush is under way; `refusal_to_cut` says why a tail that the
-    master does not have must stay, "" where it need not."""
+    master does not have must stay, "" where it need not; an RmqError of it may pass, and is tried again soon."""
 
     def __init__(
         self,

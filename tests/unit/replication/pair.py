@@ -7,6 +7,7 @@ import functools
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+from rmqspark.errors import Unreachable
 from rmqspark.replication.admission import Admission
 from rmqspark.replication.introduction import WayToMaster
 from rmqspark.replication.master import Master
@@ -89,8 +90,14 @@ async def following(
     settings: HaSettings = QUICK,
     refusal_to_cut: str = "",
     way: WayToMaster = PLAIN,
+    not_known_at_first: int = 0,
 ) -> AsyncIterator[Slave]:
+    """For so many times `not_known_at_first`, whether to cut cannot be told."""
+    unknown = iter(range(not_known_at_first))
+
     async def refusal() -> str:
+        if next(unknown, None) is not None:
+            raise Unreachable("not known", address="")
         return refusal_to_cut
 
     async def flushed(_: int) -> None:

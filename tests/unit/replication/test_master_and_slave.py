@@ -189,6 +189,16 @@ async def test_a_tail_that_may_be_the_only_copy_stays() -> None:
 
 
 @on_loop
+async def test_a_master_that_does_not_say_yet_whether_it_waits_is_asked_again_soon() -> None:
+    """One that has just come back: what is for an operator to decide takes a minute, this does not."""
+    original, copy = await ahead(b"lost")
+    troubles: set[str] = set()
+    async with serving(original, WHOLE) as master, following(copy, master.port, not_known_at_first=2) as slave:
+        await until(lambda: troubles.add(slave.trouble) or copy.store.end_offset == original.store.end_offset)
+    assert "not known" in troubles
+
+
+@on_loop
 async def test_nothing_is_confirmed_that_is_not_on_disk() -> None:
     """A slave in SYNC_FLUSH confirms what it flushed, also what it had from before."""
     original, copy = filled(config=SYNC), StoreBench(SYNC)
