@@ -116,6 +116,6 @@ class Watch:
             return await to_thread.run_sync(read, abandon_on_cancel=True)
         except RmqError:
             return None
-        except Exception:  # as above
+        except Exception:  # a bug: it is logged, and measured again at the next look
             log.exception("lag could not be measured")
             return None

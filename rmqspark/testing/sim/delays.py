@@ -15,6 +15,7 @@ from rmqspark.errors import NotWritable, RmqError
 from rmqspark.model import Message, SendStatus
 from rmqspark.remoting.access import OPEN
 from rmqspark.testing.history import content_to_send, outcome_of
+from rmqspark.testing.sim.places import send_each
 from rmqspark.testing.sim.plots import PlacesAndReaders, names_in
 from rmqspark.testing.sim.readers import QueueReader
 
@@ -157,11 +158,7 @@ class DelaySender:
             entropy=process.entropy,
             access=OPEN,
         )
-        for number in range(plan.sends):
-            if self.is_to_stop:
-                break
-            self._send(producer, f"{process.name}-{number}")
-            process.pause(plan.longest_pause_s)
+        send_each(self, process, plan.sends, plan.longest_pause_s, lambda name: self._send(producer, name))
         producer.close()
         self.is_done = not self.is_to_stop
 

@@ -30,6 +30,15 @@ class Body(Protocol):
     def run(self) -> None: ...
 
 
+def send_each(body: Body, process: SimProcess, sends: int, longest_pause_s: float, send: Callable[[str], None]) -> None:
+    """Calls `send` with a name for each message, resting in between, unless and until the body is to stop."""
+    for number in range(sends):
+        if body.is_to_stop:
+            break
+        send(f"{process.name}-{number}")
+        process.pause(longest_pause_s)
+
+
 class Place:
     """From the healing on its process stays, until it `is_to_stop`."""
 

@@ -18,6 +18,7 @@ from rmqspark.model import Message, SendStatus, TransactionState
 from rmqspark.protocol.names import CHECK_MAX_TIME_TOPIC
 from rmqspark.remoting.access import OPEN
 from rmqspark.testing.history import content_to_send
+from rmqspark.testing.sim.places import send_each
 from rmqspark.testing.sim.plots import PlacesAndReaders, names_in
 from rmqspark.testing.sim.readers import QueueReader
 
@@ -190,11 +191,7 @@ class TransactionSender:
             entropy=process.entropy,
             access=OPEN,
         )
-        for number in range(plan.sends):
-            if self.is_to_stop:
-                break
-            self._send(producer, f"{process.name}-{number}")
-            process.pause(plan.longest_pause_s)
+        send_each(self, process, plan.sends, plan.longest_pause_s, lambda name: self._send(producer, name))
         while not self.is_to_stop:
             process.pause(0.2)
         producer.close()
