@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from rmqspark.broker.clients import ClientRegistry, Member
 from rmqspark.errors import Busy
 from rmqspark.protocol.bodies.client import ConsumerData, SubscriptionData
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from tests.bytecodes import bytecodes
 
 
 def member(connection: int, client: str = "", seen_ms: int = 0, address: str = "10.0.0.1") -> Member:
@@ -108,27 +104,9 @@ def test_the_end_of_a_connection_costs_no_more_where_there_are_many_groups() -> 
         for number in range(groups):
             clients.register_producer(f"p{number}", member(number))
             clients.register_consumer(consumer("orders", group=f"g{number}"), member(number))
-        return steps(lambda: clients.drop_connection(groups // 2))
+        return bytecodes(lambda: clients.drop_connection(groups // 2))
 
     assert cost(500) == cost(5)
-
-
-def steps(work: Callable[[], object]) -> int:
-    """How many bytecodes `work` takes."""
-    count = 0
-
-    def trace(frame: Any, event: str, arg: object) -> Any:
-        nonlocal count
-        frame.f_trace_opcodes = True
-        count += event == "opcode"
-        return trace
-
-    sys.settrace(trace)
-    try:
-        work()
-    finally:
-        sys.settrace(None)
-    return count
 
 
 def test_clients_without_heartbeats_are_dropped() -> None:

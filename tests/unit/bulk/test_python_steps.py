@@ -6,7 +6,6 @@ Steps are counted exactly, as bytecodes of all Python code that runs, NumPy's ow
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,6 +29,7 @@ from rmqspark.store.draft import RowRun
 from rmqspark.store.message_store import MessageStore
 from rmqspark.store.posix_files import PosixFileSystem
 from rmqspark.testing.manual_clock import ManualClock
+from tests.bytecodes import bytecodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -46,30 +46,11 @@ EVERYTHING: dict[str, int] = {"max_count": 1 << 40, "max_bytes": 1 << 40}
 alike = pytest.mark.parametrize("is_alike", [True, False], ids=["alike", "unequal"])
 
 
-def steps(work: Callable[[], object]) -> int:
-    """How many bytecodes `work` takes."""
-    count = 0
-
-    def trace(frame: Any, event: str, argument: object) -> Any:
-        nonlocal count
-        frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        count += event == "opcode"
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        work()
-    finally:
-        sys.settrace(before)
-    return count
-
-
 def steps_a_message(work_of: Callable[[int], Callable[[], object]]) -> float:
     """What one message more costs, in steps, once all that the work needs is imported."""
     work_of(2)()
     few, many = work_of(FEW), work_of(MANY)
-    return (steps(many) - steps(few)) / (MANY - FEW)
+    return (bytecodes(many) - bytecodes(few)) / (MANY - FEW)
 
 
 def bodies_of(count: int, is_alike: bool) -> list[bytes]:
