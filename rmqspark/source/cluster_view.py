@@ -9,15 +9,16 @@ ends the query.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
 from rmqspark.client.group_reading import committed_offsets
 from rmqspark.client.measuring import Budget, submit_measure
-from rmqspark.client.patience import patiently
+from rmqspark.client.patience import may_pass, patiently
 from rmqspark.client.queue_bounds import submit_bounds
 from rmqspark.client.user_topics import user_topics
-from rmqspark.errors import NotSupported, TopicNotFound
+from rmqspark.errors import NotSupported, RmqError, TopicNotFound
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.consume import (
     GetMaxOffsetRequestHeader,
@@ -27,6 +28,7 @@ from rmqspark.protocol.headers.consume import (
     SearchOffsetRequestHeader,
 )
 from rmqspark.source.offsets import StoreIdentity
+from rmqspark.source.outages import Outages
 from rmqspark.source.planner import Snapshot
 from rmqspark.source.positions import check_assigned
 
@@ -41,7 +43,6 @@ if TYPE_CHECKING:
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.client.measuring import Extent
     from rmqspark.client.queue_bounds import Bounds
-    from rmqspark.errors import RmqError
     from rmqspark.message_queue import MessageQueue
     from rmqspark.remoting.response import Response
     from rmqspark.source.planner import QueueRange
@@ -63,19 +64,33 @@ class ClusterView:
         self._clock = client.clock
         self._subscription = subscription
         self._retry = retry
+        self._outages = Outages(client)
         self._snapshot: Snapshot | None = None
         self._taken_ms = 0
         self._routed_ms = 0
         self._matching: tuple[str, ...] | None = None  # what subscribePattern has found; None before the first look
 
-    def snapshot(self, *, fresh: bool = False, missing_topics_allowed: bool = False) -> Snapshot:
-        """All subscribed queues, at most MAX_AGE_MS ago, or just now. Raises what a last try raised."""
-        if self._snapshot is None or fresh or self._clock.monotonic_ms() - self._taken_ms >= MAX_AGE_MS:
-            # A name server that has just been started knows no topic before the brokers have registered with it.
-            may_come_back = (TopicNotFound,) if self._snapshot is not None else ()
-            self._snapshot = self._patiently(lambda: self._look(missing_topics_allowed), besides=may_come_back)
+    def snapshot(
+        self, *, fresh: bool = False, missing_topics_allowed: bool = False, outages_allowed: bool = False
+    ) -> Snapshot:
+        """All subscribed queues, at most MAX_AGE_MS ago, or just now. Raises what a last try raised.
+
+        With `outages_allowed` brokers that answer nothing are left out, as long as others do.
+        """
+        if self._snapshot is None or fresh or not self._is_recent(self._snapshot, outages_allowed):
+            self._snapshot = self._look_patiently(missing_topics_allowed, outages_allowed)
             self._taken_ms = self._clock.monotonic_ms()
         return self._snapshot
+
+    def _is_recent(self, snapshot: Snapshot, outages_allowed: bool) -> bool:
+        """Whether it will do for this moment, and for who wants all brokers in it or does not."""
+        is_whole = outages_allowed or not snapshot.left_out
+        return is_whole and self._clock.monotonic_ms() - self._taken_ms < MAX_AGE_MS
+
+    @property
+    def left_out(self) -> frozenset[str]:
+        """The brokers that are missing in the last snapshot for their silence."""
+        return frozenset() if self._snapshot is None else self._snapshot.left_out
 
     def begins(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
         """The lowest offset of each of these queues."""
@@ -148,8 +163,28 @@ class ClusterView:
 
         return self._patiently(ask)
 
-    def _look(self, missing_topics_allowed: bool) -> Snapshot:
+    def _look_patiently(self, missing_topics_allowed: bool, outages_allowed: bool) -> Snapshot:
+        """Where a last try fails and outages are allowed, once more without whoever has then begun to be away."""
+        # A name server that has just been started knows no topic before the brokers have registered with it.
+        may_come_back = (TopicNotFound,) if self._snapshot is not None else ()
+        while True:
+            try:
+                return self._patiently(
+                    lambda: self._look(missing_topics_allowed, outages_allowed), besides=may_come_back
+                )
+            except RmqError as error:
+                if not (outages_allowed and may_pass(error)):
+                    raise
+                if not self._outages.begin(_brokers_of(self._queues(missing_topics_allowed))):
+                    raise
+
+    def _look(self, missing_topics_allowed: bool, outages_allowed: bool) -> Snapshot:
         queues = self._queues(missing_topics_allowed)
+        left_out = self._outages.among(_brokers_of(queues)) if outages_allowed else frozenset()
+        snapshot = self._see([queue for queue in queues if queue.broker_name not in left_out])
+        return replace(snapshot, left_out=left_out)
+
+    def _see(self, queues: Sequence[MessageQueue]) -> Snapshot:
         able = self._able(queues)
         bounds, others = self._bounds(queues, able)
         ends = {queue: each.end for queue, each in bounds.items()}
@@ -159,7 +194,7 @@ class ClusterView:
             ends[queue], deletions_ms[queue.topic, queue.broker_name] = told.offset, told.topicDeleted or 0
         stores = _stores(able)
         if _stores(self._able(queues)) != stores:  # a broker was started again in between: whose ends are these?
-            return self._look(missing_topics_allowed)
+            return self._see(queues)
         return Snapshot({queue: ends[queue] for queue in queues}, stores, deletions_ms=deletions_ms)
 
     def _able(self, queues: Iterable[MessageQueue]) -> dict[str, Capabilities]:

@@ -50,7 +50,11 @@ _said: set[str] = set()  # paths of stores that this process could not read, onc
 
 
 def plan_direct(
-    client: ClusterClient, planned: Sequence[QueueRange], options: SourceOptions, holder: Holder
+    client: ClusterClient,
+    planned: Sequence[QueueRange],
+    options: SourceOptions,
+    holder: Holder,
+    asked: TaskOptions,
 ) -> tuple[list[InputPartition], list[QueueRange]]:
     """Partitions for the queues of brokers that say where their stores are, and the ranges of all others."""
     by_broker: dict[str, list[QueueRange]] = defaultdict(list)
@@ -58,7 +62,6 @@ def plan_direct(
         by_broker[wanted.queue.broker_name].append(wanted)
     partitions: list[InputPartition] = []
     others: list[QueueRange] = []
-    asked = options.for_tasks
     for broker_name, ranges in by_broker.items():
         place = _place(client, broker_name)
         if place is None:

@@ -59,7 +59,8 @@ def stream_partitions(options: SourceOptions, progress: Progress, start: Offsets
     check_bad_records(options.for_tasks)
     planned = progress.hold(progress.readable(ranges(start, end), end), end)
     holder = Holder(end.group if options.commit_offsets else "", end.member, end.leases, end.epochs, progress.runs)
-    return _partitions(shared_client(options.namesrv, options.access), planned, options, holder)
+    client = shared_client(options.namesrv, options.access)
+    return _partitions(client, planned, options, holder, progress.silent)
 
 
 def _ownership(client: ClusterClient, options: SourceOptions) -> Ownership:
@@ -73,14 +74,18 @@ def _ownership(client: ClusterClient, options: SourceOptions) -> Ownership:
 
 
 def _partitions(
-    client: ClusterClient, planned: list[QueueRange], options: SourceOptions, holder: Holder
+    client: ClusterClient,
+    planned: list[QueueRange],
+    options: SourceOptions,
+    holder: Holder,
+    silent: frozenset[str] = frozenset(),
 ) -> list[InputPartition]:
+    asked = options.for_tasks._replace(reads_for=holder.group or options.group, silent=silent)
     direct: list[InputPartition] = []
     if options.read_mode == "direct":
         from rmqspark.source.direct import plan_direct  # brings the store, which few queries need
 
-        direct, planned = plan_direct(client, planned, options, holder)
+        direct, planned = plan_direct(client, planned, options, holder, asked)
     limits = {"at_least": options.min_partitions, "max_records": options.max_records_per_partition}
     tasks = together(split(planned, **limits), **limits)
-    asked = options.for_tasks._replace(reads_for=holder.group or options.group)
     return [*direct, *(QueuePartition(task, holder.of(task), asked) for task in tasks)]

@@ -30,6 +30,7 @@ class Snapshot:
     stores: Mapping[str, StoreIdentity]  # by broker name
     begins: Mapping[MessageQueue, int] = field(default_factory=dict)  # asked only for queues that need it
     deletions_ms: Mapping[tuple[str, str], int] = field(default_factory=dict)  # by topic and broker name; 0 if never
+    left_out: frozenset[str] = frozenset()  # brokers that are registered and answer nothing
 
     def store_of(self, queue: MessageQueue) -> StoreIdentity:
         """The identity that gives the queue's offsets their meaning."""

@@ -93,13 +93,13 @@ class Progress:
         except RmqError as error:
             if not may_pass(error):
                 raise
-        # A broker went after it was seen. Its name servers know, so what another look shows leaves it out of sight.
-        self._view.snapshot(fresh=True, missing_topics_allowed=self._tolerant)
+        # A broker went after it was seen. Another look leaves it out of sight: its name servers say so, or nobody does.
+        self._look(fresh=True)
         return self._next_end(start, limits)
 
     def _next_end(self, start: Offsets, limits: Limits | None) -> Offsets:
         start = self._without_deleted(self._wanted(self._of_group(start)))
-        snapshot = self._view.snapshot(missing_topics_allowed=self._tolerant)
+        snapshot = self._look()
         idle = is_idle(start, self._group.owned(snapshot))
         resets = self._rewinds.due(start, snapshot.stores.keys(), is_idle=idle)
         is_read = self._options.subscription.includes
@@ -108,7 +108,7 @@ class Progress:
         self._tell_idle(snapshot)
         start = self._group.settle(start, snapshot)
         if self._group.outruns(snapshot):
-            snapshot = self._view.snapshot(fresh=True, missing_topics_allowed=self._tolerant)
+            snapshot = self._look(fresh=True)
         snapshot = self._group.owned(snapshot)
         resets = {queue: at for queue, at in resets.items() if queue in snapshot.ends}  # the rest is for who reads it
         snapshot = replace(snapshot, begins=self._view.begins(needing_begin(start, snapshot, resets)))
@@ -128,7 +128,7 @@ class Progress:
         """
         if self._planned is not None and end.positions == self._planned.positions:
             return planned
-        snapshot = self._view.snapshot(fresh=True, missing_topics_allowed=True)
+        snapshot = self._view.snapshot(fresh=True, missing_topics_allowed=True, outages_allowed=True)
         queues = {each.queue for each in planned}
         gone = self._deleted_among(queues - snapshot.ends.keys(), snapshot)
         lost = deleted(end.at({each.queue: each.start for each in planned}), gone)
@@ -144,6 +144,11 @@ class Progress:
         """By broker name, the number of this run where it has leases."""
         return self._group.runs
 
+    @property
+    def silent(self) -> frozenset[str]:
+        """The brokers that the last look left out, because they are registered and answer nothing."""
+        return self._view.left_out
+
     def leave(self) -> None:
         """The query ends, if it can say so: Spark gives a source no word about it."""
         self._group.leave()
@@ -155,8 +160,15 @@ class Progress:
     def newest(self) -> Offsets:
         """The ends of all queues as last seen; looked up for a batch that is run again, which comes before any look."""
         if self._newest is None:
-            return _ends(self._view.snapshot(missing_topics_allowed=True), self._options.group or "")
+            snapshot = self._view.snapshot(missing_topics_allowed=True, outages_allowed=True)
+            return _ends(snapshot, self._options.group or "")
         return self._newest
+
+    def _look(self, *, fresh: bool = False) -> Snapshot:
+        """What the next batch is planned by. A query that ends where its pinned end is reads all brokers for that."""
+        return self._view.snapshot(
+            fresh=fresh, missing_topics_allowed=self._tolerant, outages_allowed=self._ceiling is None
+        )
 
     def _admit(self, limits: Limits | None) -> Admit:
         if limits is None:
@@ -224,7 +236,7 @@ class Progress:
             if not short:
                 break
             self._clock.sleep_ms(pause_ms)
-            snapshot = self._view.snapshot(fresh=True, missing_topics_allowed=self._tolerant)
+            snapshot = self._look(fresh=True)
             short = shrunken(start, snapshot)
         bear(replaced(start, snapshot) + strangers(start, snapshot) + short, tolerant=self._tolerant)
         return snapshot, {loss.queue.topic for loss in short}
@@ -233,7 +245,7 @@ class Progress:
         """`start` without topics that matched subscribePattern and have been deleted since. Raises DataLoss."""
         if self._options.subscription.pattern is None:
             return start
-        gone = self._deleted_among(start.positions.keys(), self._view.snapshot())
+        gone = self._deleted_among(start.positions.keys(), self._look())
         bear(deleted(start, gone), tolerant=self._tolerant)
         return start.at({queue: at for queue, at in start.positions.items() if queue.topic not in gone})
 

@@ -21,7 +21,7 @@ from rmqspark.protocol.bodies.txn import InputRange
 from rmqspark.streaming_batch import StreamingBatch, streaming_batch
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from rmqspark.client.broker_client import BrokerClient
     from rmqspark.client.cluster_client import ClusterClient
@@ -33,20 +33,30 @@ _PAUSES_MS = (100, 400, 800, 1_600)
 _log = logging.getLogger(__name__)
 
 
-def report(client: ClusterClient, read: Sequence[QueueRange], held: Sequence[QueueLease]) -> None:
-    """Reports the ranges that this task reads, each under its lease, if it works for a micro-batch."""
+def report(
+    client: ClusterClient, read: Sequence[QueueRange], held: Sequence[QueueLease], silent: Collection[str] = ()
+) -> None:
+    """Reports the ranges that this task reads, each under its lease, if it works for a micro-batch. Brokers that are
+    known to be `silent` are not told, where another one is: each task would wait for them in vain."""
     context = TaskContext.get()
     batch = None if context is None else streaming_batch(context)
     if batch is not None:
-        tell(client, batch, read, held)
+        tell(client, batch, read, held, silent)
 
 
-def tell(client: ClusterClient, batch: StreamingBatch, read: Sequence[QueueRange], held: Sequence[QueueLease]) -> None:
+def tell(
+    client: ClusterClient,
+    batch: StreamingBatch,
+    read: Sequence[QueueRange],
+    held: Sequence[QueueLease],
+    silent: Collection[str] = (),
+) -> None:
     """Reports ranges of one broker for a batch, patiently.
 
     Raises what the last try did where nobody could be told of a queue that is read under a lease.
     """
     keepers = input_keepers(client, batch.query_id, read[0].queue.broker_name)
+    keepers = [keeper for keeper in keepers if keeper.name not in silent] or keepers
     pieces = [_input_range(batch, *each) for each in zip(read, held, strict=True)]
     failures = [failure for keeper in keepers if (failure := _failure(client, keeper, batch, pieces)) is not None]
     if len(failures) < len(keepers):

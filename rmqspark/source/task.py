@@ -30,7 +30,9 @@ BATCH_BYTES = 1 << 20
 def read_of_batch(partition: InputPartition, schema: StructType) -> Iterator[Any]:
     """The same, told to the broker first: which messages which batch of which query reads."""
     if isinstance(partition, QueuePartition):
-        report(shared_client(partition.options.namesrv, partition.options.access), partition.ranges, partition.held)
+        options = partition.options
+        client = shared_client(options.namesrv, options.access)
+        report(client, partition.ranges, partition.held, options.silent)
     return read(partition, schema)
 
 

@@ -1,4 +1,4 @@
-"""What tasks go by of what the user asked for.
+"""What tasks go by of what the user asked for, and of what the driver has seen.
 
 It travels in every partition, apart from the options that planning needs, so that a task imports none of what reads
 and checks options: that took a cold task as long as all else it imports of the source.
@@ -27,4 +27,5 @@ class TaskOptions(NamedTuple):
     retry: RetryPolicy = RetryPolicy()
     values: ValueOptions | None = None  # None: bodies as they are
     reads_for: str | None = None  # the group that brokers count the messages for
+    silent: frozenset[str] = frozenset()  # brokers that answered the driver nothing (`outages`)
     access: Access = OPEN

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,15 +15,22 @@ from rmqspark.client.admin import AdminClient
 from rmqspark.client.admin_topics import topic_config
 from rmqspark.client.broker_admin import BrokerAdmin
 from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.producer import Producer
+from rmqspark.model import Message, MessageQueue
 from rmqspark.testing import cluster
+
+from .kills.victims import Brokers, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from conftest import Batches
     from pyspark.sql import SparkSession
 
     from rmqspark.testing import LocalCluster
+
+    from .kills.victims import Process
 
     Run = Callable[[Any], Batches]
 
@@ -82,3 +91,51 @@ def test_a_broker_with_another_store_is_noticed(pair: LocalCluster, rmq_spark: S
         BrokerAdmin(client.broker("broker-b")).put_topic(config)
     with pytest.raises(StreamingQueryException, match="orders/broker-b/. was read up to offset .* another store"):
         run(stream(rmq_spark, pair))
+
+
+def test_a_broker_that_hangs_is_left_out_until_it_answers(tmp_path: Path, rmq_spark: SparkSession) -> None:
+    """Name servers go on naming it, so only its silence tells: a stream reads the other on meanwhile."""
+    read: list[str] = []
+    with Brokers(tmp_path) as brokers, Producer(brokers.namesrv) as producer:
+        for name in ("broker-a", "broker-b"):
+            brokers.start(name)
+        with AdminClient(brokers.namesrv) as admin:
+            admin.create_topic("orders", queues=1)
+
+        def send(broker: str, body: str) -> None:
+            producer.send(Message("orders", body.encode()), queue=MessageQueue("orders", broker, 0))
+
+        def comes(body: str) -> None:
+            wait_for(lambda: body in read or not query.isActive, f"{body} is read")
+            assert body in read, query.exception()
+
+        reader = rmq_spark.readStream.format("rmq").option("namesrv", brokers.namesrv)
+        frame = reader.options(startingOffsets="earliest", **{"fetchOffset.numRetries": "0"}).load("orders")
+        writer = frame.selectExpr("cast(body as string) body").writeStream
+        writer = writer.foreachBatch(lambda batch, _: read.extend(row.body for row in batch.collect()))
+        query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+        try:
+            send("broker-a", "a1")
+            send("broker-b", "b1")
+            comes("a1")
+            comes("b1")
+            with suspended(brokers.running["broker-b"]):
+                send("broker-a", "a2")
+                comes("a2")
+                send("broker-a", "a3")
+                comes("a3")
+            send("broker-b", "b2")
+            comes("b2")
+        finally:
+            query.stop()
+    assert sorted(read) == ["a1", "a2", "a3", "b1", "b2"]
+
+
+@contextmanager
+def suspended(process: Process) -> Iterator[None]:
+    """It keeps its connections, and answers nothing."""
+    process.signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        process.signal(signal.SIGCONT)

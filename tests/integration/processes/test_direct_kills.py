@@ -57,7 +57,7 @@ def plan(up: UpProcess) -> DirectPartition:
     queues = [MessageQueue("orders", "broker-a", queue_id) for queue_id in range(QUEUES)]
     broker = client.broker("broker-a")
     ranges = [QueueRange(queue, 0, broker.max_offset("orders", queue.queue_id)) for queue in queues]
-    (partition,), others = direct.plan_direct(client, ranges, options(up), Holder())
+    (partition,), others = direct.plan_direct(client, ranges, options(up), Holder(), options(up).for_tasks)
     assert not others
     return partition  # type: ignore[return-value]
 

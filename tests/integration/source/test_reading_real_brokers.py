@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -30,6 +31,8 @@ from rmqspark.source.rewinds import Rewinds
 from rmqspark.source.task_options import TaskOptions
 from rmqspark.testing import cluster
 from rmqspark.testing.manual_clock import ManualClock
+
+from ..silent_broker import silent_broker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -246,6 +249,23 @@ def test_a_topic_seen_before_may_be_out_of_sight_for_a_moment(
         registered += [False] * 3
         with pytest.raises(TopicNotFound):
             view.snapshot(fresh=True)
+
+
+def test_a_broker_that_is_registered_and_not_there_is_left_out_if_that_may_be(
+    mq: LocalCluster, client: ClusterClient, clock: ManualClock
+) -> None:
+    """Its queues are out of sight, where the others can be read on; who needs all of them is told."""
+    view = ClusterView(client, ORDERS, AT_ONCE)
+    whole = view.snapshot()
+    with silent_broker(mq.namesrv, "broker-x", "orders", "others"):
+        clock.advance(ms=ROUTE_MAX_AGE_MS)
+        with pytest.raises(Unreachable, match="broker-x"):
+            view.snapshot()
+        assert view.snapshot(outages_allowed=True) == replace(whole, left_out=frozenset({"broker-x"}))
+        with pytest.raises(Unreachable, match="broker-x"):
+            view.snapshot()
+    clock.advance(ms=ROUTE_MAX_AGE_MS)
+    assert view.snapshot(outages_allowed=True) == whole
 
 
 def test_progress_of_a_new_group_is_seen(client: ClusterClient) -> None:

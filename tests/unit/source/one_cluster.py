@@ -40,7 +40,9 @@ class Cluster:
         self.committed_offsets: dict[MessageQueue, int | None] = {}
         self.resets: dict[MessageQueue, int] = {}
 
-    def snapshot(self, *, fresh: bool = False, missing_topics_allowed: bool = False) -> Snapshot:
+    def snapshot(
+        self, *, fresh: bool = False, missing_topics_allowed: bool = False, outages_allowed: bool = False
+    ) -> Snapshot:
         self.looks += 1
         if self.recovers_after_looks is not None and self.looks > self.recovers_after_looks:
             self.ends = dict.fromkeys(self.ends, 100)

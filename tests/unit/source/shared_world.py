@@ -151,7 +151,9 @@ class World:
 
     # --- as a view ---------------------------------------------------------------------------------------------------
 
-    def snapshot(self, *, fresh: bool = False, missing_topics_allowed: bool = False) -> Snapshot:
+    def snapshot(
+        self, *, fresh: bool = False, missing_topics_allowed: bool = False, outages_allowed: bool = False
+    ) -> Snapshot:
         stores = {name: StoreIdentity("s", 1) for name, broker in self.brokers.items() if broker.in_sight}
         return Snapshot({queue: end for queue, end in self.ends.items() if queue.broker_name in stores}, stores)
 

@@ -142,7 +142,9 @@ def ranges(broker: Broker) -> list[QueueRange]:
 
 def plan(broker: Broker, **given: Any) -> list[DirectPartition]:
     client: ClusterClient = broker  # type: ignore[assignment]
-    partitions, others = direct.plan_direct(client, ranges(broker), options(**given), Holder("billing"))
+    partitions, others = direct.plan_direct(
+        client, ranges(broker), options(**given), Holder("billing"), options(**given).for_tasks
+    )
     assert not others
     return partitions  # type: ignore[return-value]
 
@@ -294,7 +296,7 @@ def test_brokers_that_cannot_say_where_their_store_is(
     broker.store_path, broker.is_dead = "", kind == "dead"
     client: Any = broker
     with caplog.at_level(logging.WARNING, "rmqspark.source.direct"):
-        partitions, others = direct.plan_direct(client, ranges(broker), options(), Holder())
+        partitions, others = direct.plan_direct(client, ranges(broker), options(), Holder(), options().for_tasks)
     assert (partitions, others) == ([], ranges(broker))
     assert len(caplog.records) == 1
 
@@ -362,7 +364,7 @@ def test_a_member_of_a_shared_group_reads_under_its_leases(broker: Broker) -> No
     leases = {wanted.queue: 10 + number for number, wanted in enumerate(ranges(broker))}
     client: ClusterClient = broker  # type: ignore[assignment]
     holder = Holder("billing", "me", leases)
-    partitions, _ = direct.plan_direct(client, ranges(broker), options(min_partitions=4), holder)
+    partitions, _ = direct.plan_direct(client, ranges(broker), options(min_partitions=4), holder, options().for_tasks)
     assert len(partitions) >= 3
     for partition in partitions:
         assert isinstance(partition, DirectPartition)

@@ -125,6 +125,16 @@ def test_two_brokers_are_told() -> None:
         assert clusters[0].told == clusters[1].told
 
 
+def test_those_that_are_silent_are_not_told_where_others_are() -> None:
+    """The driver waited for them in vain; a task would for as long. Where nobody else is, it is tried all the same."""
+    cluster: Any = Cluster("broker-a", "broker-b")
+    tell(cluster, BATCH, READ, BILLING, frozenset({"broker-a"}))
+    assert list(cluster.told) == ["broker-b"]
+    assert cluster.brokers["broker-a"].asked == 0
+    tell(cluster, BATCH, READ, BILLING, frozenset({"broker-a", "broker-b"}))
+    assert set(cluster.told) == {"broker-a", "broker-b"}
+
+
 @pytest.mark.parametrize("error", [AWAY, BrokerNotRegistered("Broker 'x' is not registered.")])
 @pytest.mark.parametrize("away", ["broker-a", "broker-b"])
 def test_one_of_them_is_enough(away: str, error: RmqError, caplog: pytest.LogCaptureFixture) -> None:

@@ -190,7 +190,9 @@ class Dying(Cluster):
             del self.ends[self.there]
         raise Unreachable("Nothing answers.", address="b:1")
 
-    def snapshot(self, *, fresh: bool = False, missing_topics_allowed: bool = False) -> Snapshot:
+    def snapshot(
+        self, *, fresh: bool = False, missing_topics_allowed: bool = False, outages_allowed: bool = False
+    ) -> Snapshot:
         self.looks += 1
         return Snapshot(dict(self.ends), {queue.broker_name: self.store for queue in self.ends})
 
@@ -204,11 +206,39 @@ def test_a_broker_that_goes_after_it_was_seen_is_out_of_sight() -> None:
 
 
 def test_a_broker_that_stays_in_sight_and_answers_nothing_ends_the_query() -> None:
-    """Nobody says that it is away, so what it holds is missed."""
+    """Nothing has been found out about it, so what it holds is missed."""
     cluster = Dying(noticed=False)
     with pytest.raises(Unreachable):
         progress(cluster).latest(at({Q0: 4}), None)
     assert cluster.asked == 2
+
+
+def test_brokers_that_hang_are_left_out_of_looks_that_can_be_made_up_for() -> None:
+    """Not of the one that decides where a query begins, nor of those that say when it is at its pinned end."""
+    cluster = Asked({Q0: 10})
+    query = progress(cluster)
+    query.initial()
+    assert cluster.allowed == [False]
+    end = query.latest(at({Q0: 4}), None)
+    query.readable([], at({Q0: 3}))
+    assert cluster.allowed == [False, True, True]
+    query.pin()
+    query.latest(end, None)
+    assert cluster.allowed == [False, True, True, False, False]
+
+
+class Asked(Cluster):
+    """Remembers of each look whether brokers that hang may be missing in it."""
+
+    def __init__(self, ends: dict[MessageQueue, int]) -> None:
+        super().__init__(ends)
+        self.allowed: list[bool] = []
+
+    def snapshot(
+        self, *, fresh: bool = False, missing_topics_allowed: bool = False, outages_allowed: bool = False
+    ) -> Snapshot:
+        self.allowed.append(outages_allowed)
+        return super().snapshot()
 
 
 def test_nothing_is_reported_of_a_checkpoint_that_is_refused() -> None:
