@@ -110,6 +110,15 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
             "Nothing is lost; all are delivered, later.",
         ),
         Rule(
+            "RmqMessagesUndelivered",
+            "sum by (cluster, node_id) (increase(rmqspark_undelivered_messages_total[1h])) > 0",
+            "0m",
+            "warning",
+            "{{ $value | humanize }} messages in {{ $labels.node_id }} whose time came can be delivered nowhere.",
+            "They are larger than a file of the broker's log is now (rmq config get mapped_file_size_commit_log), and "
+            "stay where they waited. The broker's log names each: send them again where they fit.",
+        ),
+        Rule(
             "RmqSlavesMissing",
             "max by (cluster, node_id) (rmqspark_slaves_wanted) > max by (cluster, node_id) (rmqspark_slaves_in_sync)",
             "2m",

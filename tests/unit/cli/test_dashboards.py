@@ -73,6 +73,7 @@ COUNTERS = {
     "rocketmq_send_to_dlq_messages_total": "consumer_group topic is_system",
     **dict.fromkeys(("rocketmq_commit_messages_total", "rocketmq_rollback_messages_total"), "topic"),
     **dict.fromkeys(("rocketmq_timer_enqueue_total", "rocketmq_timer_dequeue_total"), f"topic {STORAGE}"),
+    "rmqspark_undelivered_messages_total": "",
 }
 HISTOGRAMS = {
     "rocketmq_message_size": "topic message_type is_system",
