@@ -47,9 +47,9 @@ class SparkPlot(PlacesAndReaders):
         )
         world.replaced += [(task, "settle", lambda: None), (task, "report", self._report)]
 
-    def _report(self, client: Any, ranges: Any, held: Any) -> None:
+    def _report(self, client: Any, ranges: Any, held: Any, silent: Any) -> None:
         """Of the task that runs here. Spark would say which batch it works for."""
-        tell(client, self._world.threads.running().life.process.batch, ranges, held)
+        tell(client, self._world.threads.running().life.process.batch, ranges, held, silent)
 
     def _in_order(self, queue: MessageQueue) -> Callable[[str], None]:
         batches = [-1]
