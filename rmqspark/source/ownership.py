@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from rmqspark.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from rmqspark.source.group import GroupProgress
     from rmqspark.source.offsets import Offsets
@@ -39,8 +39,9 @@ class Ownership(Protocol):
     def seal(self, end: Offsets) -> Offsets:
         """`end`, with what says whose it is."""
 
-    def hold(self, planned: list[QueueRange], end: Offsets) -> list[QueueRange]:
-        """Of what the batch that ends at `end` would read, that which is still this query's to read."""
+    def hold(self, planned: list[QueueRange], end: Offsets, silent: Collection[str]) -> list[QueueRange]:
+        """Of what the batch that ends at `end` would read, that which is still this query's to read. Brokers that are
+        known to be `silent` are asked only where something of theirs is to be read."""
 
     @property
     def runs(self) -> Mapping[str, int]:
@@ -78,8 +79,8 @@ class WholeGroup:
     def seal(self, end: Offsets) -> Offsets:
         return end
 
-    def hold(self, planned: list[QueueRange], end: Offsets) -> list[QueueRange]:
-        del end
+    def hold(self, planned: list[QueueRange], end: Offsets, silent: Collection[str]) -> list[QueueRange]:
+        del end, silent
         return planned
 
     @property

@@ -137,7 +137,7 @@ class Progress:
 
     def hold(self, planned: list[QueueRange], end: Offsets) -> list[QueueRange]:
         """What of a batch is still this query's to read (`ownership`). Raises LeaseLost."""
-        return self._group.hold(planned, end)
+        return self._group.hold(planned, end, self.silent)
 
     @property
     def runs(self) -> Mapping[str, int]:

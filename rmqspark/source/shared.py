@@ -28,7 +28,7 @@ from rmqspark.source.membership import Membership
 from rmqspark.source.planner import Snapshot, is_idle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.message_queue import MessageQueue
@@ -129,10 +129,10 @@ class SharedGroup:
         self._planned = sealed.to_json()
         return sealed
 
-    def hold(self, planned: list[QueueRange], end: Offsets) -> list[QueueRange]:
+    def hold(self, planned: list[QueueRange], end: Offsets, silent: Collection[str]) -> list[QueueRange]:
         """LeaseLost where a queue went away since the batch was planned; after a restart it is its new owner's."""
         self._is_reading = True
-        membership = self._join(end, end.positions)
+        membership = self._join(end, [queue for queue in end.positions if queue.broker_name not in silent])
         brokers = membership.reached | {each.queue.broker_name for each in planned}
         asked = {queue: number for queue, number in end.leases.items() if queue.broker_name in brokers}
         granted = self._ask(membership, Steps({q: Held(at, _NOT_COMMITTED) for q, at in asked.items()}, {}, []))

@@ -49,6 +49,10 @@ class Cluster:
         deletions_ms = {("t", "broker-a"): self.store.topic_deleted_ms}
         return Snapshot(dict(self.ends), {"broker-a": self.store}, deletions_ms=deletions_ms)
 
+    @property
+    def left_out(self) -> frozenset[str]:
+        return frozenset()
+
     def begins(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
         return {queue: self.lowest.get(queue, 0) for queue in queues}
 

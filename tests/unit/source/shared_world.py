@@ -130,6 +130,8 @@ class World:
         self.written: list[tuple[MessageQueue, int]] = []
         counts = Counter(queue.broker_name for queue in queues)
         self.brokers = {name: PlayedBroker(name, count, self.clock) for name, count in counts.items()}
+        self.left_out: frozenset[str] = frozenset()  # of those that are out of sight: they are registered, and silent
+        self.asked_in_vain: set[str] = set()
 
     @property
     def offsets(self) -> ConsumerOffsets:
@@ -141,6 +143,7 @@ class World:
     def broker(self, name: str) -> PlayedBroker:
         """Raises Unreachable, as long as it is out of sight."""
         if not self.brokers[name].in_sight:
+            self.asked_in_vain.add(name)
             raise Unreachable(f"No route to {name}.", address=name)
         return self.brokers[name]
 
@@ -185,6 +188,7 @@ class Presence:
     def announce(self, queues: Iterable[MessageQueue]) -> None:
         names = {queue.broker_name for queue in queues}
         self.reached = {name for name in names if self._world.brokers[name].in_sight}
+        self._world.asked_in_vain |= names - self.reached
         for broker in map(self._world.broker, self.reached):
             if self.member.client_id not in broker.connected:
                 broker.connected.append(self.member.client_id)
