@@ -84,12 +84,14 @@ class Writer:
         self.beside: Begin = at_once
         self.on_warming: Callable[[WarmingPlan], object] | None = None
 
-    def append(self, drafts: Sequence[Draft], *, together: bool = False, makes_room: bool = False) -> list[Appended]:
+    def append(
+        self, drafts: Sequence[Draft], *, together: bool = False, again: bool = False, makes_room: bool = False
+    ) -> list[Appended]:
         """Stores messages in this order with one write per file touched; all of them, or none.
 
-        With `together` they lie in one file (a batch). With `makes_room` they were taken once and are written again,
-        and older files may go then: what is kept free of a full disk is for them, and a `max_message_size` that was
-        lowered since does not count. Raises NotWritable, InvalidMessage, InvalidName.
+        With `together` they lie in one file (a batch). `again`: they were taken once and are written again, so a
+        `max_message_size` that was lowered since does not count; with `makes_room` older files may go then, too: what
+        is kept free of a full disk is for them. Raises NotWritable, InvalidMessage, InvalidName.
         """
         if not drafts:
             return []
@@ -97,7 +99,7 @@ class Writer:
         now_ms = self._clock.now_ms()
         records = [draft.record for draft in drafts]
         sizes = [len(record) for record in records]
-        if max(sizes) > self._max_record_bytes and not makes_room:
+        if max(sizes) > self._max_record_bytes and not (again or makes_room):
             raise InvalidMessage(f"A record of {max(sizes)} bytes is over the limit of {self._max_record_bytes}.")
         ends = list(accumulate(sizes))
         self._vouch(drafts_in_doubt(records))
