@@ -149,8 +149,7 @@ class Appender:
     def append_together(
         self, drafts: Sequence[Draft], *, again: bool = False, makes_room: bool = False
     ) -> list[Appended]:
-        """Appends the messages of one batch side by side, all or none; `again` and `makes_room` as in `Writer.append`.
-        """
+        """Appends the messages of one batch side by side, all or none; the rest as in `Writer.append`."""
         self.append_gathered()
         appended = self._store.append(drafts, together=True, again=again, makes_room=makes_room)
         self._stats.count_puts(len(appended), sum(place.size for place in appended))

@@ -76,7 +76,9 @@ def copy(slave: Accounts, master: Master, address: str = FAR, tls: Tls | None = 
     asyncio.run(sync.take(master.ask, address))
 
 
-@pytest.mark.parametrize(("address", "tls"), [(FAR, Tls("ca.pem")), (FAR, Tls("ca.pem", check_host=False)), (NEAR, None)])
+@pytest.mark.parametrize(
+    ("address", "tls"), [(FAR, Tls("ca.pem")), (FAR, Tls("ca.pem", check_host=False)), (NEAR, None)]
+)
 def test_over_tls_or_on_one_machine_all_is_copied(address: str, tls: Tls | None) -> None:
     """And is there after a restart; what the slave had of its own is gone."""
     files, theirs = MemoryFileSystem(), accounts(SUPER, ANN)

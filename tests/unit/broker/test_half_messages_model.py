@@ -79,7 +79,9 @@ class HalfMessageMachine(RuleBasedStateMachine):
         self.open()
 
     def open(self) -> None:
-        self.store = MessageStore.open("store", self.config, files=self.files, clock=self.clock, entropy=SystemEntropy())
+        self.store = MessageStore.open(
+            "store", self.config, files=self.files, clock=self.clock, entropy=SystemEntropy()
+        )
         topics, self.offsets = TopicTable(max_topics=10, now_ms=0), ConsumerOffsets()
         topics.put(TopicConfig(topicName="orders", readQueueNums=1, writeQueueNums=1, perm=6), 0)
         self.offsets.load(self.saved)

@@ -198,9 +198,12 @@ async def test_nothing_is_cut_off_for_a_master_that_is_followed_no_more() -> Non
     before = log_of(copy)
     assert log_of(other) == before
     add(original, 1, "new")
-    async with serving(other, WHOLE) as right, serving(original, WHOLE) as wrong:
-        async with following(copy, wrong.port, instead=f"127.0.0.1:{right.port}") as slave:
-            await until(lambda: slave.is_connected)
+    async with (
+        serving(other, WHOLE) as right,
+        serving(original, WHOLE) as wrong,
+        following(copy, wrong.port, instead=f"127.0.0.1:{right.port}") as slave,
+    ):
+        await until(lambda: slave.is_connected)
     assert log_of(copy) == before
     assert copy.content("cut") == {}
 
