@@ -92,6 +92,7 @@ class Accounts:
         self.revision += 1
         if self._users_file is not None and len(self._users) > before:
             self._users_file.save(_text(_user_table(self._users)))
+            _warn_of_copy(self._users_file)
 
     async def create_user(self, info: UserInfo) -> None:
         user = user_of(info)
@@ -245,6 +246,12 @@ def _text(table: Body) -> str:
 def _warn(file: JsonTable) -> None:
     if file.warning:
         log.warning("a table was read from its copy", reason=file.warning)
+    _warn_of_copy(file)
+
+
+def _warn_of_copy(file: JsonTable) -> None:
+    if file.copy_trouble:
+        log.error("passwords of before are on disk still", reason=file.copy_trouble)
 
 
 async def _write(file: JsonTable | None, table: Body) -> None:
@@ -257,3 +264,4 @@ async def _write(file: JsonTable | None, table: Body) -> None:
         await in_thread(file.save, _text(table))
     except OSError as error:
         raise NotWritable(f"{file.path} cannot be written: {error}.", hint=advice(error)) from error
+    _warn_of_copy(file)

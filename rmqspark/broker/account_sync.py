@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _TLS_HINT: Final = "Set tls_enable, and a certificate on the master; or make users on both by hand."
 _VERIFY_HINT: Final = "Leave tls_client_auth_server on; or make users on both by hand."
+_HOST_HINT: Final = "Leave tls_client_check_host on, or name an authority of your own with tls_client_trust_cert_path."
 
 
 class AccountSync:
@@ -74,4 +75,9 @@ class AccountSync:
             raise NoPermission(
                 "Users do not follow from the master: its certificate is not verified, and anybody may answer.",
                 hint=_VERIFY_HINT,
+            )
+        if not (tls.check_host or tls.trust_cert_path):
+            raise NoPermission(
+                "Users do not follow from the master: a certificate that the system trusts is had for any host.",
+                hint=_HOST_HINT,
             )

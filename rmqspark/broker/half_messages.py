@@ -8,7 +8,7 @@ section 7.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import structlog
 
@@ -35,7 +35,7 @@ from rmqspark.txn.half_messages.half_recovery import halves_among, records_of, r
 from rmqspark.txn.queue_reader import QueueReader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from rmqspark.broker.metrics.counted import Counted
     from rmqspark.broker.offsets import ConsumerOffsets
@@ -63,13 +63,18 @@ class _Progress(NamedTuple):
     op_offset: int
 
 
+class Append(Protocol):
+    def __call__(self, drafts: Sequence[Draft], *, again: bool = False) -> list[Appended]:
+        """Stores messages side by side, all or none; `again`: they were accepted once, whatever the limits are now."""
+
+
 class HalfMessages:
     """All half messages of one broker. Belongs to the event loop's thread; `append` is `Appender.append_together`."""
 
     def __init__(
         self,
         store: MessageStore,
-        append: Callable[[Sequence[Draft]], list[Appended]],
+        append: Append,
         topics: TopicTable,
         offsets: ConsumerOffsets,
         rules: CheckRules,
@@ -225,12 +230,12 @@ class HalfMessages:
             raise TransactionError("The transaction was committed already.")
         if any(self._ledger.is_open(found.queue_offset) for found in records_of(self._store, half, HALF_TOPIC)):
             raise TransactionError("The transaction is open once more already.")
-        self._append([draft])
+        self._append([draft], again=True)
 
     def _mark(self, half_offsets: Sequence[int], messages: Sequence[Draft] = ()) -> Appended:
         """Writes that these halves ended, behind `messages` and in one piece with them."""
         mark = operation_draft(half_offsets, now_ms=self._clock.now_ms(), host=self._host)
-        places = self._append([*messages, mark])
+        places = self._append([*messages, mark], again=True)
         place = places[-1]
         self._operations.add(place.queue_offset, half_offsets)
         with IF_MEMORY_ALLOWS:

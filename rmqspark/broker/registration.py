@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
 
-from rmqspark.errors import NoPermission, RmqError
+from rmqspark.errors import NoPermission, RequestTimeout, RmqError, Unreachable
 from rmqspark.protocol.bodies.register import register_crc32
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.cluster import (
@@ -37,7 +37,7 @@ log = structlog.get_logger("rmqspark.broker")
 _CONNECT_TIMEOUT_MS: Final = 3_000
 _UNREGISTER_TIMEOUT_MS: Final = 1_000
 _FIRST_RETRY: Final = 0.5  # seconds after a registration that failed
-_LAST_RETRY: Final = 1.0  # and after many: a name server that is back knows no topic until its brokers have noticed
+_LAST_RETRY: Final = 1.0  # and after many, to one that is away: back, it knows no topic until its brokers have noticed
 _PUBLISHING: Final = 1.0  # seconds that a change of topics may wait for name servers
 
 
@@ -51,9 +51,15 @@ class BrokerIdentity(NamedTuple):
     ha_address: str
 
 
-def next_retry(pause: float, period: float) -> float:
-    """Seconds to wait after one more registration that failed: doubled, up to one second, or to a shorter period."""
-    return min(2 * pause, _LAST_RETRY, period)
+def next_retry(pause: float, period: float, *, is_away: bool) -> float:
+    """Seconds to wait after one more registration that failed: doubled, up to the period; up to one second where nobody
+    was there to be told, which costs nothing. One that refuses has a list of all topics to read each time."""
+    return min(2 * pause, period, _LAST_RETRY if is_away else period)
+
+
+def is_away(error: RmqError) -> bool:
+    """Whether a registration failed since nobody was there, and not since it was refused."""
+    return error.retriable and isinstance(error, (Unreachable, RequestTimeout))
 
 
 class Registrar:
@@ -133,6 +139,7 @@ class _Link:
         self._access = access
         self._connection: AsyncConnection | None = None
         self._is_up: bool | None = None  # None: not tried yet
+        self._is_away = False  # when it was tried last
         self._done = 0  # of those wanted, how many are carried out
         self._progress = asyncio.Condition()
 
@@ -140,7 +147,7 @@ class _Link:
         retry = _FIRST_RETRY
         while True:
             await self._rest(self._period if self._is_up else retry)
-            retry = _FIRST_RETRY if self._is_up else next_retry(retry, self._period)
+            retry = _FIRST_RETRY if self._is_up else next_retry(retry, self._period, is_away=self._is_away)
             await self.register()
 
     async def register(self) -> None:
@@ -153,6 +160,7 @@ class _Link:
             if self._is_up is not False:
                 log.warning("not registered, trying on", namesrv=self._address, reason=_reason(error))
             self._is_up = False
+            self._is_away = is_away(error)
         else:
             if not self._is_up:
                 log.info("registered", namesrv=self._address, broker=self._identify().broker_name)
@@ -208,11 +216,12 @@ class _Link:
             await connection.close()
 
     async def _call_register(self) -> None:
-        identity, body = self._identify(), self._describe().encode()
         if self._connection is None or self._connection.closed:
             self._connection = await AsyncConnection.open(
                 self._address, timeout_ms=_CONNECT_TIMEOUT_MS, access=self._access
             )
+        # Only now: of 20,000 topics this holds everybody up for a tenth of a second.
+        identity, body = self._identify(), self._describe().encode()
         header = RegisterBrokerRequestHeader(
             brokerName=identity.broker_name,
             brokerAddr=identity.address,

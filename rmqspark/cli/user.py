@@ -55,7 +55,10 @@ def create(
     password = _read(password_file) if password_file is not None else _asked()
     with AdminClient(namesrv) as admin:
         admin.create_user(username, password, type_ or "normal", exist_ok=exist_ok)
-    print(f"User {username} created. It has no rights yet unless it is super: rmq acl create {username} --help")
+    if exist_ok:
+        print(f"User {username} has this password and type on all servers. Its rights: rmq acl list --user {username}")
+    else:
+        print(f"User {username} created. It has no rights yet unless it is super: rmq acl create {username} --help")
 
 
 @app.command("update")

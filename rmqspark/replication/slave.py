@@ -136,8 +136,9 @@ class Slave:
         self.is_connected, self.trouble = True, ""
 
     async def _settle(self, difference: TailDiffers) -> float:
-        """What becomes of a tail that is not the master's; returns how long to wait."""
-        replica = self._replica
+        """What becomes of a tail that is not the master's; returns how long to wait. Nothing, where another master is
+        to be followed by the time that it is decided: it may have it."""
+        replica, master = self._replica, self._master
         compared_from = self._window.start(replica.start_offset, replica.end_offset)
         place = place_to_cut(difference.at, compared_from, replica.end_offset, replica.record_begin)
         if place is None:
@@ -148,6 +149,8 @@ class Slave:
             return self._leave(f"{difference} {refusal}")
         size = replica.end_offset - place
         async with self._between_flushes():
+            if self._master != master:
+                return 0
             kept = replica.cut(place)
         log.warning("cut off what the master does not have", at=place, bytes=size, kept_in=kept)
         self._window.reset()

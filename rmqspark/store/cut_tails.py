@@ -7,6 +7,8 @@ It may be the only copy of messages that a master took and lost. So a tail is ke
 from __future__ import annotations
 
 import re
+from contextlib import closing
+from itertools import chain, count
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
 DIRECTORY: Final = "cut"
 MOST_KEPT_BYTES: Final = 1 << 30  # a tail has 64 MiB at most
-_NAME: Final = re.compile(r"(\d{20})-(\d{20})")
+_NAME: Final = re.compile(r"(\d{20})-(\d{20})(\.\d+)?")  # a number where another tail was cut off there before
 
 log = structlog.get_logger("rmqspark.store")
 
@@ -45,11 +47,23 @@ def cut_tails(files: FileSystem) -> list[CutTail]:
 
 def keep_tail(files: FileSystem, start: int, tail: bytes) -> str:
     """Keeps what a log has from `start` on to its end; durable when this returns the file's path. Raises OSError."""
-    path = f"{DIRECTORY}/{start:020d}-{start + len(tail):020d}"
     make_directories(files, DIRECTORY)
+    path = _path_for(files, f"{DIRECTORY}/{start:020d}-{start + len(tail):020d}", tail)
     write_whole(files, path, tail)
     files.sync_directory(DIRECTORY)
     return path
+
+
+def _path_for(files: FileSystem, path: str, tail: bytes) -> str:
+    """Messages of the same sizes make tails of the same name. What is there may be the beginning of this one, from a
+    try that a full disk ended; another tail stays."""
+    names = chain([path], (f"{path}.{number}" for number in count(1)))
+    return next(name for name in names if not files.exists(name) or tail.startswith(_content(files, name)))
+
+
+def _content(files: FileSystem, path: str) -> bytes:
+    with closing(files.open(path, read_only=True)) as file:
+        return file.pread(file.size(), 0)
 
 
 def drop_old_tails(files: FileSystem, expired_before_ms: int, most_bytes: int = MOST_KEPT_BYTES) -> list[str]:

@@ -12,7 +12,8 @@ The order in which a new version is saved, and why:
 So at every moment `<name>` or `.bak` is whole, and as new as what `save` last returned for.
 
 Of a table with secrets `.bak` is the same version once more, not the one before: what was taken out of it, or changed,
-is to be read nowhere. It is made so after step 4, and by `load` where a crash came between.
+is to be read nowhere. It is written beside 1, since a full disk must not refuse what counts already, and takes the
+place of `.bak` after step 4; by `load` where a crash came between.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ class JsonTable:
     """The file at `path` and its copy. Knows nothing of what is in it but whether it `has_secrets`; call `load` before
     the first `save`.
 
-    `warning` is empty, or says that `load` had to fall back to the copy and why.
+    `warning` is empty, or says that `load` had to fall back to the copy and why. `copy_trouble` is empty, or says why
+    the copy has still the secrets of before: then the next `save` or `load` makes it good.
     """
 
     def __init__(self, files: FileSystem, path: str, *, has_secrets: bool = False) -> None:
@@ -45,6 +47,7 @@ class JsonTable:
         self.path = path
         self.backup_path = f"{path}.bak"
         self.warning = ""
+        self.copy_trouble = ""
         self._is_sound = False  # whether the file at `path` is there and good
 
     def load(self, parse: Callable[[str], T]) -> T | None:
@@ -57,7 +60,7 @@ class JsonTable:
         self._is_sound = current.value is not None
         if current.value is not None:
             self.warning = ""
-            self._forget_before()
+            self._trying(self._forget_before)
             return current.value
         backup = self._read(self.backup_path, parse)
         if backup.value is not None:
@@ -76,25 +79,37 @@ class JsonTable:
             make_directories(self._files, self._directory)
         temporary_path = f"{self.path}.tmp"
         write_whole(self._files, temporary_path, text.encode())
+        if self._has_secrets:
+            write_whole(self._files, f"{self.backup_path}.tmp", text.encode())
         if self._is_sound:
             self._files.rename(self.path, self.backup_path)
             self._is_sound = False
         self._files.rename(temporary_path, self.path)
         self._is_sound = True
         self._files.sync_directory(self._directory)
-        self._forget_before()
+        if self._has_secrets:
+            self._trying(self._replace_copy)
 
     def _forget_before(self) -> None:
         """Puts the current version in the place of one with secrets that count no more."""
         if not self._has_secrets or not self._files.exists(self.backup_path):
             return
         current = self._content(self.path)
-        if self._content(self.backup_path) == current:
-            return
-        temporary_path = f"{self.path}.tmp"
-        write_whole(self._files, temporary_path, current)
-        self._files.rename(temporary_path, self.backup_path)
+        if self._content(self.backup_path) != current:
+            write_whole(self._files, f"{self.backup_path}.tmp", current)
+            self._replace_copy()
+
+    def _replace_copy(self) -> None:
+        self._files.rename(f"{self.backup_path}.tmp", self.backup_path)
         self._files.sync_directory(self._directory)
+
+    def _trying(self, tidy: Callable[[], None]) -> None:
+        """What it is about counts by now: a disk that refuses this refuses nothing else."""
+        self.copy_trouble = ""
+        try:
+            tidy()
+        except OSError as error:
+            self.copy_trouble = f"{self.backup_path}: {error}"
 
     def _content(self, path: str) -> bytes:
         with closing(self._files.open(path, read_only=True)) as file:

@@ -151,9 +151,11 @@ class MessageStore:
 
     # --- messages in; in other forms than these they go to the `writer` itself
 
-    def append(self, drafts: Sequence[Draft], *, together: bool = False, makes_room: bool = False) -> list[Appended]:
+    def append(
+        self, drafts: Sequence[Draft], *, together: bool = False, again: bool = False, makes_room: bool = False
+    ) -> list[Appended]:
         """Stores messages in this order, all or none, with one write; see `Writer.append`."""
-        return self.writer.append(drafts, together=together, makes_room=makes_room)
+        return self.writer.append(drafts, together=together, again=again, makes_room=makes_room)
 
     def append_bulk(
         self, topic: str, queue_id: int, records: RecordBatch | Buffer, sizes: NDArray[np.int32] | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from nicegui import ui
@@ -57,6 +57,12 @@ class Asked:
         """By what a key excludes."""
         wanted = self.wanted
         return any((wanted.queue, wanted.offset, wanted.tags, wanted.sql, wanted.body))
+
+    def as_looked_for(self) -> Asked:
+        """Without what a key excludes."""
+        if not self.key:
+            return self
+        return replace(self, wanted=replace(self.wanted, queue=None, offset=None, tags=None, sql=None, body=None))
 
 
 def filter_form(visit: Visit) -> Node:

@@ -38,7 +38,7 @@ def message_snippets(
     where: Whereabouts, asked: Asked, shown: Sequence[MessageView], limit: int, cursor: str | None = None
 ) -> Snippets:
     """Of the page that was asked for so, and shows these."""
-    stretches = _stretches(shown)
+    asked, stretches = asked.as_looked_for(), _stretches(shown)
     return Snippets(
         _cli(where, asked, shown, stretches, limit),
         _rest(where, asked, limit, cursor),

@@ -115,7 +115,7 @@ class SendBackHandlers:
 
     async def _stored(self, draft: Draft, *, is_new_topic: bool) -> None:
         """Returns when it is safe. Raises what it is refused with."""
-        place = self._appender.append_together([draft])[0]
+        place = self._appender.append_together([draft], again=True)[0]
         safe: asyncio.Future[RmqError | None] = asyncio.get_running_loop().create_future()
         self._appender.when_safe(place.physical_offset + place.size, safe.set_result)
         if is_new_topic:

@@ -146,10 +146,12 @@ class Appender:
             log.error("an append failed", exc_info=error)
             self._refuse(usual or gathered or batches, ServerFault(f"{type(error).__name__}: {error}"))
 
-    def append_together(self, drafts: Sequence[Draft], *, makes_room: bool = False) -> list[Appended]:
-        """Appends the messages of one batch side by side, all or none; `makes_room` as in `Writer.append`."""
+    def append_together(
+        self, drafts: Sequence[Draft], *, again: bool = False, makes_room: bool = False
+    ) -> list[Appended]:
+        """Appends the messages of one batch side by side, all or none; the rest as in `Writer.append`."""
         self.append_gathered()
-        appended = self._store.append(drafts, together=True, makes_room=makes_room)
+        appended = self._store.append(drafts, together=True, again=again, makes_room=makes_room)
         self._stats.count_puts(len(appended), sum(place.size for place in appended))
         return appended
 

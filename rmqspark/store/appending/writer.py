@@ -11,11 +11,11 @@ import numpy as np
 from rmqspark.errors import InvalidMessage, NotWritable
 from rmqspark.protocol.records.message_id import ZERO_HOST
 from rmqspark.protocol.records.record import patch_record
-from rmqspark.protocol.records.record_builder import patch
 from rmqspark.store.appending.beside import WriteBeside, at_once
 from rmqspark.store.appending.bulk_check import check_bulk, check_keys, check_rows, check_topic_rows
 from rmqspark.store.appending.made_records import Room, made_of_records, made_of_rows, made_of_topic_rows
 from rmqspark.store.appending.placed_drafts import PlacedDrafts, in_one
+from rmqspark.store.appending.placed_records import patch_placed, pieces, queue_offsets
 from rmqspark.store.appending.single_entries import SingleEntries
 from rmqspark.store.appending.single_tables import lay_out_table
 from rmqspark.store.appending.singles import lay_out
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from rmqspark.clock import Clock
-    from rmqspark.protocol.buffers.spans import Positions
     from rmqspark.protocol.bulk.bulk_rows import BulkRows
     from rmqspark.protocol.bulk.topic_rows import TopicRun
     from rmqspark.protocol.records.record_batch import RecordBatch
@@ -49,7 +48,6 @@ if TYPE_CHECKING:
     from rmqspark.store.files import Buffer
     from rmqspark.store.index.index import Index
     from rmqspark.store.log.commit_log import CommitLog
-    from rmqspark.store.queues.consume_queue import ConsumeQueue
     from rmqspark.store.queues.consume_queues import ConsumeQueues
 
 _RECORD_OVERHEAD_BYTES: Final = 64 << 10  # what RocketMQ allows a record beyond its body
@@ -84,12 +82,14 @@ class Writer:
         self.beside: Begin = at_once
         self.on_warming: Callable[[WarmingPlan], object] | None = None
 
-    def append(self, drafts: Sequence[Draft], *, together: bool = False, makes_room: bool = False) -> list[Appended]:
+    def append(
+        self, drafts: Sequence[Draft], *, together: bool = False, again: bool = False, makes_room: bool = False
+    ) -> list[Appended]:
         """Stores messages in this order with one write per file touched; all of them, or none.
 
-        With `together` they lie in one file (a batch). With `makes_room` they were taken once and are written again,
-        and older files may go then: what is kept free of a full disk is for them, and a `max_message_size` that was
-        lowered since does not count. Raises NotWritable, InvalidMessage, InvalidName.
+        With `together` they lie in one file (a batch). `again`: they were taken once and are written again, so a
+        `max_message_size` that was lowered since does not count; with `makes_room` older files may go then, too: what
+        is kept free of a full disk is for them. Raises NotWritable, InvalidMessage, InvalidName.
         """
         if not drafts:
             return []
@@ -97,7 +97,7 @@ class Writer:
         now_ms = self._clock.now_ms()
         records = [draft.record for draft in drafts]
         sizes = [len(record) for record in records]
-        if max(sizes) > self._max_record_bytes and not makes_room:
+        if max(sizes) > self._max_record_bytes and not (again or makes_room):
             raise InvalidMessage(f"A record of {max(sizes)} bytes is over the limit of {self._max_record_bytes}.")
         ends = list(accumulate(sizes))
         self._vouch(drafts_in_doubt(records))
@@ -230,7 +230,8 @@ class Writer:
         now_ms = self._clock.now_ms()
         ends = records.positions + records.sizes
         placements = self._log.place(ends)  # type: ignore[arg-type]  # an array serves as a sequence of ints
-        physical_offsets = self._patch_bulk(records, placements, _queue_offsets(runs, queues), now_ms)
+        offsets = queue_offsets(runs, queues)
+        physical_offsets = patch_placed(records, placements, offsets, now_ms, self.store_host)
         entries = entries_of(physical_offsets, records.sizes, tags_codes)
         queued, appended, last = [], [], 0
         for (_, _, length), queue in zip(runs, queues, strict=True):
@@ -246,7 +247,7 @@ class Writer:
             keys = keys_of_all(physical_offsets, now_ms)
             add_to_index = partial(self._index.append_keys, keys, int(physical_offsets[-1]))
         put = Segment.write if meanwhile is None else WriteBeside(self.beside, meanwhile).put
-        self._log.write(_pieces(records, ends, placements), put)
+        self._log.write(pieces(records, ends, placements), put)
         with self._gate:
             self._finish(now_ms, queued, add_to_index)
         return appended
@@ -290,26 +291,6 @@ class Writer:
     def _indexing(self, keys: list[bytes], key_offsets: list[int], now_ms: int) -> Callable[[], None] | None:
         return partial(self._index.append, keys, key_offsets, now_ms) if self._index and keys else None
 
-    def _patch_bulk(
-        self, records: RecordBatch, placements: Sequence[Placement], queue_offsets: Positions, now_ms: int
-    ) -> Positions:
-        """Writes into the records what they learn by being stored; returns their physical offsets."""
-        physical_offsets = np.empty(len(records), np.int64)
-        for first, last, physical_offset, _ in placements:
-            if first < last:
-                positions = records.positions[first:last]
-                buffer_start = physical_offset - int(positions[0])
-                patch(
-                    records.buffer,
-                    positions,
-                    first_queue_offset=queue_offsets[first:last],
-                    first_physical_offset=buffer_start,
-                    store_timestamp_ms=now_ms,
-                    store_host=self.store_host,
-                )
-                physical_offsets[first:last] = positions + buffer_start
-        return physical_offsets
-
     def _finish(self, now_ms: int, queued: Sequence[Queued], add_to_index: Callable[[], None] | None) -> None:
         """To be called right after the write: whatever may fail comes before it, or a message would be in the log, and
         the next one in its queue get the same offset."""
@@ -321,23 +302,3 @@ class Writer:
         is_due = self._log.end_offset >= self._warming.due_offset
         if is_due and self.on_warming is not None and (plan := self._warming.begin()) is not None:
             self.on_warming(plan)
-
-
-def _pieces(records: RecordBatch, ends: Positions, placements: Sequence[Placement]) -> list[tuple[Placement, Buffer]]:
-    """The bytes for each place; a blank has none of its own."""
-    buffer = records.buffer.data
-    return [
-        (p, buffer[int(records.positions[p.first]) : int(ends[p.last - 1])] if p.last > p.first else b"")
-        for p in placements
-    ]
-
-
-def _queue_offsets(runs: Sequence[Run], queues: Sequence[ConsumeQueue]) -> Positions:
-    """The queue offset of each record: those of a run count up from what is next in its queue."""
-    if len(queues) == 1:
-        return np.arange(queues[0].next_offset, queues[0].next_offset + runs[0].length)
-    lengths = np.array([run.length for run in runs])
-    ahead: Positions = np.array([queue.next_offset for queue in queues]) - (np.cumsum(lengths) - lengths)
-    offsets: Positions = np.repeat(ahead, lengths)
-    offsets += np.arange(len(offsets))
-    return offsets

@@ -219,6 +219,26 @@ def test_a_group_says_how_often_its_messages_come_again(on_broker) -> None:
     on_broker(talk, clock=ManualClock())
 
 
+def test_a_limit_that_was_lowered_since_is_none_for_what_is_sent_back(on_broker) -> None:
+    """Refused, it would be tried again for ever, and its queue never be consumed beyond it."""
+    files = MemoryFileSystem()
+
+    async def fill(bench) -> None:
+        client = await bench.connect()
+        await client.send("orders", bytes(100_000))
+        assert len(bench.records(await client.pull("orders"))) == 1
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        (record,) = bench.records(await client.pull("orders"))
+        assert (await send_back(client, record, -1)).code == 0
+        (letter,) = await all_of(bench, client, "%DLQ%g")
+        assert letter.body == record.body
+
+    on_broker(fill, files=files)
+    on_broker(talk, files=files, store={"max_message_size": 1_000})
+
+
 @pytest.mark.parametrize("offset", [-1, 3, 1 << 40])
 def test_only_messages_can_be_sent_back(on_broker, offset: int) -> None:
     """The answer is RocketMQ's."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from typing import Any
 
 import pytest
 
-from rmqspark.broker.registration import BrokerIdentity, Registrar, next_retry
+from rmqspark.broker.registration import BrokerIdentity, Registrar, is_away, next_retry
+from rmqspark.errors import Busy, ConnectionLost, HandshakeFailed, NoPermission
 from rmqspark.protocol.bodies.route import RegisterBrokerBody
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.cluster import RegisterBrokerRequestHeader
@@ -59,6 +61,37 @@ def test_a_name_server_that_was_away_for_long_is_noticed_as_soon_as_it_is_back()
     """It knows no topic until then, and whoever asks it takes them for gone; that went on for up to half a minute."""
     pauses = [0.5]
     while sum(pauses) < 600:
-        pauses.append(next_retry(pauses[-1], 30))
+        pauses.append(next_retry(pauses[-1], 30, is_away=True))
     assert max(pauses) == 1.0
-    assert next_retry(0.2, 0.1) == 0.1
+    assert next_retry(0.2, 0.1, is_away=True) == 0.1
+    assert is_away(ConnectionLost("gone", address="127.0.0.1:9876"))
+
+
+def test_a_name_server_that_refuses_is_asked_seldom() -> None:
+    """Each time it has a list of all topics to read, and this broker to write it."""
+    pauses = [0.5]
+    while sum(pauses) < 600:
+        pauses.append(next_retry(pauses[-1], 30, is_away=False))
+    assert pauses[-1] == 30
+    assert not is_away(NoPermission("no such user"))
+    assert not is_away(Busy("4096 brokers are registered"))
+    assert not is_away(HandshakeFailed("no TLS", address="127.0.0.1:9876"))
+
+
+def test_topics_are_described_to_a_name_server_that_is_there() -> None:
+    """20,000 of them take a tenth of a second, in which nobody else is served: not once a second for one that is
+    away."""
+
+    def describe() -> RegisterBrokerBody:
+        raise AssertionError("described to nobody")
+
+    async def scenario() -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            address = f"127.0.0.1:{free.getsockname()[1]}"  # nobody listens
+            registrar = Registrar([address], lambda: IDENTITY, describe, period_ms=30_000, timeout_ms=3_000)
+            async with asyncio.TaskGroup() as tasks:
+                await registrar.start(tasks)
+                await registrar.stop()
+
+    asyncio.run(scenario())

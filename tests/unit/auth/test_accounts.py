@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 from typing import TYPE_CHECKING
 
@@ -105,6 +106,52 @@ def test_a_crash_before_an_old_password_is_forgotten_is_made_good_at_the_next_st
         (other,) = {"first-secret", "second-secret"} - {ann.password}
         assert other not in _text(files, "config/users.json.bak")
     raise AssertionError("the change never came to its end")
+
+
+@pytest.mark.faults
+def test_a_change_that_is_refused_is_undone_and_one_that_counts_is_not_refused() -> None:
+    """Whichever operation the disk refuses, a start finds what was answered; of a name that may be on disk or not
+    nobody knows."""
+    for failing in range(1, 100):
+        files = MemoryFileSystem()
+        accounts = Accounts(files)
+        accounts.found([ROOT])
+        asyncio.run(accounts.create_user(UserInfo("first-secret", None, None, "ann")))
+        files.fail_at(failing, OSError(errno.ENOSPC, "refused"))
+        try:
+            asyncio.run(accounts.update_user(UserInfo("second-secret", None, None, "ann"), by_super=True))
+        except NotWritable:
+            is_of_name = files.failed is not None and files.failed.name == "sync_directory"
+            assert _password(files) == "first-secret" or is_of_name
+        else:
+            assert _password(files) == "second-secret"
+            assert "first-secret" not in _text(files, "config/users.json.bak")
+            if files.failed is None:
+                return
+    raise AssertionError("the change never came to its end")
+
+
+@pytest.mark.faults
+def test_a_full_disk_keeps_no_server_from_starting() -> None:
+    """The copy that an older version left is made good later."""
+    files = MemoryFileSystem()
+    accounts = Accounts(files)
+    accounts.found([ROOT])
+    asyncio.run(accounts.create_user(UserInfo("first-secret", None, None, "ann")))
+    before = files.open("config/users.json.bak")
+    before.truncate(0)
+    before.pwrite(b'{"users": []}', 0)
+    files.fail_next("pwrite", OSError(errno.ENOSPC, "full"))
+    assert Accounts(files).user("ann") is not None
+    Accounts(files)
+    assert "first-secret" in _text(files, "config/users.json.bak")
+
+
+def _password(files: MemoryFileSystem) -> str:
+    """Ann's, after the next start."""
+    ann = Accounts(files).user("ann")
+    assert ann is not None
+    return ann.password
 
 
 def _text(files: MemoryFileSystem, path: str) -> str:

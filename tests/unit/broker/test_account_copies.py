@@ -76,7 +76,9 @@ def copy(slave: Accounts, master: Master, address: str = FAR, tls: Tls | None = 
     asyncio.run(sync.take(master.ask, address))
 
 
-@pytest.mark.parametrize(("address", "tls"), [(FAR, Tls("ca.pem")), (NEAR, None)])
+@pytest.mark.parametrize(
+    ("address", "tls"), [(FAR, Tls("ca.pem")), (FAR, Tls("ca.pem", check_host=False)), (NEAR, None)]
+)
 def test_over_tls_or_on_one_machine_all_is_copied(address: str, tls: Tls | None) -> None:
     """And is there after a restart; what the slave had of its own is gone."""
     files, theirs = MemoryFileSystem(), accounts(SUPER, ANN)
@@ -123,7 +125,12 @@ def test_a_copy_that_is_there_already_costs_little() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tls", "setting"), [(None, "tls_enable"), (Tls("ca.pem", auth_server=False), "tls_client_auth_server")]
+    ("tls", "setting"),
+    [
+        (None, "tls_enable"),
+        (Tls("ca.pem", auth_server=False), "tls_client_auth_server"),
+        (Tls(check_host=False), "tls_client_check_host"),
+    ],
 )
 def test_a_slave_does_not_ask_where_others_may_answer(tls: Tls | None, setting: str) -> None:
     """Over a plain connection, or with whoever shows some certificate: who sits in between could pass on what both

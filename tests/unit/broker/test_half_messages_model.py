@@ -7,6 +7,7 @@ no op record names it and no message says it is its commit.
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
@@ -67,6 +68,8 @@ class Seen(NamedTuple):
 class HalfMessageMachine(RuleBasedStateMachine):
     """One broker's half messages, its offsets saved now and then."""
 
+    config = CONFIG
+
     @initialize()
     def start(self) -> None:
         self.files, self.clock = MemoryFileSystem(), ManualClock()
@@ -76,7 +79,9 @@ class HalfMessageMachine(RuleBasedStateMachine):
         self.open()
 
     def open(self) -> None:
-        self.store = MessageStore.open("store", CONFIG, files=self.files, clock=self.clock, entropy=SystemEntropy())
+        self.store = MessageStore.open(
+            "store", self.config, files=self.files, clock=self.clock, entropy=SystemEntropy()
+        )
         topics, self.offsets = TopicTable(max_topics=10, now_ms=0), ConsumerOffsets()
         topics.put(TopicConfig(topicName="orders", readQueueNums=1, writeQueueNums=1, perm=6), 0)
         self.offsets.load(self.saved)
@@ -93,18 +98,21 @@ class HalfMessageMachine(RuleBasedStateMachine):
         )
         self.halves.recover()
 
-    def append(self, drafts: Any) -> Any:
-        return self.store.append(drafts, together=True)
+    def append(self, drafts: Any, *, again: bool = False) -> Any:
+        return self.store.append(drafts, together=True, again=again)
 
     # --- producers
 
     @rule()
     def send(self) -> None:
+        self.send_one(b"%d" % (self.number + 1))
+
+    def send_one(self, body: bytes) -> None:
         self.number += 1
         named = {"PGROUP": "PG", "UNIQ_KEY": f"U{self.number}", "REAL_TOPIC": "orders", "REAL_QID": "0"}
         record = encode_record(
             topic=HALF_TOPIC,
-            body=b"%d" % self.number,
+            body=body,
             properties=encode_properties(named),
             born_timestamp_ms=self.clock.now_ms(),
         )
@@ -244,6 +252,26 @@ def test_the_model_bites(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     )
     with pytest.raises(AssertionError):
         run_state_machine_as_test(HalfMessageMachine, settings=quick)
+
+
+def test_a_limit_that_was_lowered_since_is_none_for_what_was_accepted() -> None:
+    """Its sender was told that it is stored: it can be committed, and set aside."""
+    machine = HalfMessageMachine()
+    roomy = replace(CONFIG, mapped_file_size_commit_log=1 << 20)
+    machine.config = roomy  # type: ignore[misc]
+    machine.start()
+    for _ in range(2):
+        machine.send_one(bytes(100_000))
+    machine.store.close()
+    machine.config = replace(roomy, max_message_size=1_000)  # type: ignore[misc]
+    machine.open()
+    machine.end(0, Outcome.COMMITTED)
+    for _ in range(RULES.max_checks + 1):
+        machine.let_time_go_by(60)
+        machine.check_back(5)
+    seen = machine.look()
+    assert (len(seen.committed), seen.set_aside, len(seen.marked)) == (1, 1, 2)
+    machine.teardown()
 
 
 def test_offsets_wait_for_the_disk() -> None:

@@ -91,11 +91,14 @@ async def following(
     refusal_to_cut: str = "",
     way: WayToMaster = PLAIN,
     not_known_at_first: int = 0,
+    instead: str = "",
 ) -> AsyncIterator[Slave]:
-    """For so many times `not_known_at_first`, whether to cut cannot be told."""
+    """For so many times `not_known_at_first`, whether to cut cannot be told; meanwhile the slave is told to follow the
+    master `instead`."""
     unknown = iter(range(not_known_at_first))
 
     async def refusal() -> str:
+        slave.follow(instead)
         if next(unknown, None) is not None:
             raise Unreachable("not known", address="")
         return refusal_to_cut

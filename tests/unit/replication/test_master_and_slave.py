@@ -189,6 +189,26 @@ async def test_a_tail_that_may_be_the_only_copy_stays() -> None:
 
 
 @on_loop
+async def test_nothing_is_cut_off_for_a_master_that_is_followed_no_more() -> None:
+    """Name servers tell of another one while it is asked whether it waits for slaves: that one may have it all."""
+    original, copy = await ahead(b"kept0", b"kept1", b"kept2")
+    other = filled(8)
+    for body in (b"kept0", b"kept1", b"kept2"):
+        other.send("t", 0, body)
+    before = log_of(copy)
+    assert log_of(other) == before
+    add(original, 1, "new")
+    async with (
+        serving(other, WHOLE) as right,
+        serving(original, WHOLE) as wrong,
+        following(copy, wrong.port, instead=f"127.0.0.1:{right.port}") as slave,
+    ):
+        await until(lambda: slave.is_connected)
+    assert log_of(copy) == before
+    assert copy.content("cut") == {}
+
+
+@on_loop
 async def test_a_master_that_does_not_say_yet_whether_it_waits_is_asked_again_soon() -> None:
     """One that has just come back: what is for an operator to decide takes a minute, this does not."""
     original, copy = await ahead(b"lost")

@@ -14,6 +14,7 @@ from rmqspark.errors import NotWritable, RecordError, StoreError
 from rmqspark.protocol.records.record import blank_record, encode_record
 from rmqspark.protocol.records.record_batch import RecordBatch
 from rmqspark.store.cut_tails import DIRECTORY, drop_old_tails
+from rmqspark.store.files import write_whole
 from rmqspark.store.inspection.store import inspect_store
 from rmqspark.testing.disk_faults import ProcessDied
 
@@ -245,6 +246,35 @@ def test_of_what_was_cut_off_the_newest_is_kept() -> None:
     assert drop_old_tails(bench.files, 0) == []
     assert len(drop_old_tails(bench.files, 0, most_bytes=size)) == 2
     assert bench.files.listdir(DIRECTORY) == [newest.removeprefix("cut/")]
+
+
+def test_a_tail_does_not_take_the_place_of_another_one() -> None:
+    """Twice a master lost as many bytes: each may be the only copy."""
+    common = master(8)
+    shared, tails = common.store.end_offset, []
+    bench = slave()
+    for word in (b"one", b"two"):
+        other = master(8)
+        for number in range(4):
+            other.send("t", number % 2, b"%b%d" % (word, number))
+        tails.append(log_of(other)[shared:])
+        feed(bench, log_of(other)[bench.store.end_offset :], 1 << 20)
+        bench.store.replica.cut(shared)
+    assert len(tails[0]) == len(tails[1])
+    assert list(bench.content(DIRECTORY).values()) == tails
+    assert inspect_store(bench.files, "store", is_open=True, on_progress=lambda *_: None).cut_files == 2
+    assert len(drop_old_tails(bench.files, bench.clock.now_ms())) == 2
+
+
+def test_a_tail_that_a_full_disk_did_not_take_is_kept_at_the_next_try() -> None:
+    """Under the same name, in full."""
+    bench = slave()
+    feed(bench, log_of(master(8)), 1 << 20)
+    tail = log_of(bench)
+    bench.files.make_directory(DIRECTORY)
+    write_whole(bench.files, f"{DIRECTORY}/{0:020d}-{len(tail):020d}", tail[:100])
+    bench.store.replica.cut(0)
+    assert list(bench.content(DIRECTORY).values()) == [tail]
 
 
 def test_another_tail_in_the_place_of_the_one_that_was_cut_off() -> None:

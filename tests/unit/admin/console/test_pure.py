@@ -211,6 +211,13 @@ def test_snippets_look_into_bodies() -> None:
     assert nothing.cli.endswith(""" | jq -c 'select(true and ((.body // "") | contains("x")))'""")
 
 
+@pytest.mark.parametrize("shown", [SHOWN, []])
+def test_snippets_of_a_page_by_key_leave_aside_what_the_page_does(shown: Any) -> None:
+    """Filters that stay in the address beside a key: the code gave fewer rows than were on the screen."""
+    besides = Wanted("orders", "broker-a/0", "5:10", None, None, "paid", "price > 10", body="refused")
+    assert code_of(besides, key="42", shown=shown) == code_of(Wanted("orders"), key="42", shown=shown)
+
+
 @pytest.mark.parametrize("key", [None, "a\"b\\'"])
 @pytest.mark.parametrize("offset", [None, "5:10", "-5"])
 @pytest.mark.parametrize("newest", [True, False])
