@@ -20,6 +20,7 @@ from rmqspark.client.heartbeats import Heartbeats
 from rmqspark.client.identity import client_id, local_ip
 from rmqspark.client.known_coordinators import KnownCoordinators
 from rmqspark.client.namesrv_client import NameServers
+from rmqspark.client.outages import Outages
 from rmqspark.client.routes import RouteCache, TopicRoute, borrowed_route, topic_route
 from rmqspark.clock import SystemClock
 from rmqspark.entropy import SystemEntropy
@@ -78,6 +79,7 @@ class ClusterClient:
         self.heartbeats = Heartbeats(self.client_id)
         self._lock = threading.Lock()  # for changes of what follows; a look-up alone is atomic
         self.coordinators = KnownCoordinators()
+        self.outages = Outages(self)
         self._routes = RouteCache()
         self._addresses: dict[str, str] = {}  # broker name → the address to use, the master's if there is one
         self._suspects: set[str] = set()  # did not answer where they were: ask the name servers before the next try

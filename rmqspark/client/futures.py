@@ -5,6 +5,8 @@ from __future__ import annotations
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from rmqspark.errors import RmqError
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -92,6 +94,14 @@ def at_hand(value: A) -> Future[A]:
     outcome: Future[A] = Future()
     outcome.set_result(value)
     return outcome
+
+
+def asked(request: Callable[[], Future[A]]) -> Future[A]:
+    """The future of a request. That it could not be sent shows there too, and not before it is waited for."""
+    try:
+        return request()
+    except RmqError as error:
+        return failing(error)
 
 
 def failing(error: BaseException) -> Future[Any]:

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict, deque
-from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from rmqspark.errors import RmqError
+from rmqspark.client.futures import asked
+from rmqspark.errors import RequestTimeout, RmqError, Unreachable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from concurrent.futures import Future
 
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.message_queue import MessageQueue
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 UNACKNOWLEDGED = 2
 RETRY_PAUSES_MS = (100, 200, 400, 800, 1_600, 3_200)  # before each further try: a broker may be restarting
+PATIENCE_MS = 60_000  # with one that answers nothing, which costs a try half a minute
 
 _log = logging.getLogger(__name__)
 
@@ -38,7 +40,7 @@ class Outbox:
     def __init__(self, client: ClusterClient, pack: Callable[[MessageQueue, EncodedRecords | BulkRows], Send]) -> None:
         self._client = client
         self._pack = pack
-        self._sleep_ms = client.clock.sleep_ms
+        self._clock = client.clock
         self._under_way: defaultdict[str, deque[tuple[Send, Future[Any]]]] = defaultdict(deque)
         self._spare: list[Bytes] = []
 
@@ -64,28 +66,36 @@ class Outbox:
                 self._settle(*waiting.popleft())
 
     def _settle(self, send: Send, answer: Future[Any]) -> None:
-        for pause_ms in RETRY_PAUSES_MS:
-            try:
-                answer.result()
-                break
-            except RmqError as error:
-                if not error.retriable:
-                    raise
-                _log.warning("%d rows for %s are sent again in %d ms: %s", send.rows, send, pause_ms, error)
-            self._sleep_ms(pause_ms)
+        pauses_ms, patient_until_ms = iter(RETRY_PAUSES_MS), self._clock.monotonic_ms() + PATIENCE_MS
+        while (error := _failure(answer)) is not None:
+            pause_ms = next(pauses_ms, None)
+            if pause_ms is None or self._clock.monotonic_ms() >= patient_until_ms:
+                self._give_up(send.broker_name, error)
+            _log.warning("%d rows for %s are sent again in %d ms: %s", send.rows, send, pause_ms, error)
+            self._clock.sleep_ms(pause_ms)
             answer = self._submit(send)
-        else:
-            answer.result()
         if send.reusable is not None:
             self._spare.append(_whole(send.reusable))
 
+    def _give_up(self, broker_name: str, error: RmqError) -> NoReturn:
+        """The task, made again in this process, can do without a broker that does not answer."""
+        if isinstance(error, (Unreachable, RequestTimeout)):
+            self._client.outages.add(broker_name)
+        raise error
+
     def _submit(self, send: Send) -> Future[Any]:
-        try:
-            return send.submit(self._client.broker(send.broker_name))
-        except RmqError as error:  # no connection now; whoever waits for the answer decides what follows
-            failed: Future[Any] = Future()
-            failed.set_exception(error)
-            return failed
+        return asked(lambda: send.submit(self._client.broker(send.broker_name)))
+
+
+def _failure(answer: Future[Any]) -> RmqError | None:
+    """Waits; why the send has to be made again, None if it was taken. Raises what no further try would change."""
+    try:
+        answer.result()
+    except RmqError as error:
+        if not error.retriable:
+            raise
+        return error
+    return None
 
 
 def _whole(buffer: Bytes) -> Bytes:

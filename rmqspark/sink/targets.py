@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rmqspark.client.futures import asked
 from rmqspark.client.patience import patiently
-from rmqspark.errors import NoPermission, NotSupported, TopicNotFound
+from rmqspark.errors import NoPermission, NotSupported, RmqError, TopicNotFound
 from rmqspark.protocol.names import check_sendable
 from rmqspark.sink.bulk_send import STOCK_BATCH_BYTES
 from rmqspark.sink.outbox import RETRY_PAUSES_MS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from rmqspark.client.capabilities import Capabilities
     from rmqspark.client.cluster_client import ClusterClient
@@ -26,6 +27,7 @@ class Targets:
         self._client = client
         self._options = options
         self._queues: dict[str, list[MessageQueue]] = {}
+        self._answering: dict[str, list[MessageQueue]] = {}
         self._turns: dict[str, int] = {}
         self._looked_up: set[str] = set()
 
@@ -36,6 +38,23 @@ class Targets:
             self._queues[topic] = self._find(topic)
         return self._queues[topic]
 
+    def answering(self, topic: str) -> list[MessageQueue]:
+        """Those of them whose brokers answer, for rows that any queue may have: all, where none does."""
+        if topic not in self._answering:
+            queues = self.queues(topic)
+            silent = self._silent({queue.broker_name for queue in queues})
+            self._answering[topic] = [queue for queue in queues if queue.broker_name not in silent] or queues
+        return self._answering[topic]
+
+    def _silent(self, names: Collection[str]) -> frozenset[str]:
+        """Name servers go on naming a broker that hangs. Each is asked what it can do anyway, once per connection."""
+        outages = self._client.outages
+        if len(names) > 1 and not outages.among(names):
+            answers = [asked(self._client.broker(name).ask_capabilities) for name in sorted(names)]
+            if any(isinstance(answer.exception(), RmqError) for answer in answers):
+                outages.look(names)
+        return outages.among(names)
+
     def look_up(self, topics: Sequence[str]) -> None:
         """Asks for those of these topics that are new, all together. The worker may know them from a task before;
         queues may have been added since. Raises what is wrong with the name of one."""
@@ -45,19 +64,20 @@ class Targets:
         self._client.look_up(new)
         self._looked_up.update(new)
 
-    def max_bytes(self, topic: str) -> int:
-        """How large a send to `topic` may be: stock brokers take batches up to the size of one message only."""
-        if all(self._able(name).bulk_send for name in self._broker_names([topic])):
+    def max_bytes(self, queues: Sequence[MessageQueue]) -> int:
+        """How large a send to these may be: stock brokers take batches up to the size of one message only."""
+        if all(self._able(name).bulk_send for name in _broker_names(queues)):
             return self._options.batch_bytes
         return min(self._options.batch_bytes, STOCK_BATCH_BYTES)
 
     def take_topics(self, topics: Iterable[str]) -> bool:
-        """Whether all brokers of these topics take rows for many queues at once."""
-        return all(self._able(name).topics_send for name in self._broker_names(topics))
+        """Whether all brokers that answer of these topics take rows for many queues at once."""
+        names = _broker_names(queue for topic in topics for queue in self.answering(topic))
+        return all(self._able(name).topics_send for name in names)
 
-    def require_delays(self, topic: str) -> None:
-        """Raises NotSupported unless rows for this topic can wait, on all of its brokers."""
-        for name in self._broker_names([topic]):
+    def require_delays(self, queues: Sequence[MessageQueue]) -> None:
+        """Raises NotSupported unless rows for these queues can wait, on all of their brokers."""
+        for name in _broker_names(queues):
             able = self._able(name)
             if not able.delays:
                 kind = f"is {able.product}" if able.bulk_send else "is a stock broker"
@@ -78,9 +98,6 @@ class Targets:
 
     def took_turns(self, topic: str, count: int) -> None:
         self._turns[topic] = self.turn(topic) + count
-
-    def _broker_names(self, topics: Iterable[str]) -> list[str]:
-        return sorted({queue.broker_name for topic in topics for queue in self.queues(topic)})
 
     def _able(self, broker_name: str) -> Capabilities:
         broker = self._client.broker(broker_name)
@@ -106,3 +123,7 @@ class Targets:
         config = topic_config(topic, read_queues=queues, write_queues=queues, perm="rw", message_type="normal")
         create_topic(self._client, config, None, exist_ok=True)
         return self._client.publish_queues(topic)
+
+
+def _broker_names(queues: Iterable[MessageQueue]) -> list[str]:
+    return sorted({queue.broker_name for queue in queues})

@@ -112,7 +112,7 @@ class WriteTask:
         """Sends rows for many queues together: `runs` of rows in this `order`, each for the topic `names[target]`."""
         dealt: list[QueueRows] = []
         for number, first, end in runs:
-            queues, turn = self._targets.queues(names[number]), self._targets.turn(names[number])
+            queues, turn = self._targets.answering(names[number]), self._targets.turn(names[number])
             shares = shared_out(first, end, queues, turn)
             self._targets.took_turns(names[number], len(shares))
             dealt += shares
@@ -128,23 +128,23 @@ class WriteTask:
     def _write(self, topic: str, batch: Any) -> None:
         batch, waiting = parted(batch, self._clock.now_ms())
         if waiting is not None:
-            self._targets.require_delays(topic)
             self._write_waiting(topic, waiting)
         if batch.num_rows:
             self._write_at_once(topic, batch)
 
     def _write_at_once(self, topic: str, batch: Any) -> None:
-        queues = self._targets.queues(topic)
+        queues = self._queues(topic, batch)
         batch, groups = self._dealt(topic, batch, len(queues))
         now_ms = self._clock.now_ms()
         rows = Rows(batch, topic, self._delivery.ids(now_ms, batch.num_rows), self._options.compression)
         self._delivery.note(batch, rows)
-        for target, first, end in self._runs(topic, rows, groups, len(queues)):
+        for target, first, end in self._runs(topic, rows, groups, queues):
             self._send(queues[target], rows, first, end, now_ms)
 
     def _write_waiting(self, topic: str, waiting: Waiting) -> None:
         """Rows that are to wait go to where their brokers keep them, and say there which queue they belong to."""
-        queues = self._targets.queues(topic)
+        queues = self._queues(topic, waiting.batch)
+        self._targets.require_delays(queues)
         targets = self._chosen(topic, waiting.batch, len(queues))
         if targets is None:
             targets = (self._targets.turn(topic) + np.arange(waiting.batch.num_rows)) % len(queues)
@@ -158,8 +158,12 @@ class WriteTask:
         self._delivery.note(batch, rows)
         for number, first, end in runs:
             queue = parking_queue(brokers[number // SLOTS], number % SLOTS)
-            for low, high in evenly(rows.sizes[first:end], self._targets.max_bytes(topic)):
+            for low, high in evenly(rows.sizes[first:end], self._targets.max_bytes(queues)):
                 self._send(queue, rows, first + low, first + high, now_ms)
+
+    def _queues(self, topic: str, batch: Any) -> list[MessageQueue]:
+        """Where a column decides, order is worth more than to go on beside a broker that hangs."""
+        return self._targets.queues(topic) if self._is_dealt(batch.schema.names) else self._targets.answering(topic)
 
     def _dealt(self, topic: str, batch: Any, queue_count: int) -> tuple[Any, list[Run] | None]:
         """The rows brought together by queue, where a column decides; None for the runs where rows take turns."""
@@ -184,12 +188,12 @@ class WriteTask:
         by_key = "shardingKey" in names and self._options.partitioner != "roundRobin"
         return by_key or self._options.partitioner == "column"
 
-    def _runs(self, topic: str, rows: Rows, groups: list[Run] | None, queue_count: int) -> Iterator[Run]:
-        max_bytes = self._targets.max_bytes(topic)
+    def _runs(self, topic: str, rows: Rows, groups: list[Run] | None, queues: list[MessageQueue]) -> Iterator[Run]:
+        max_bytes = self._targets.max_bytes(queues)
         if groups is None:
             are_first = not self._targets.has_begun(topic)
             turn = self._targets.turn(topic)
-            runs = list(in_turn(rows.sizes, queue_count, turn, max_bytes, are_first=are_first))
+            runs = list(in_turn(rows.sizes, len(queues), turn, max_bytes, are_first=are_first))
             self._targets.took_turns(topic, len(runs))
             yield from runs
             return

@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future
 from typing import TYPE_CHECKING, TypeVar
 
+from rmqspark.client.futures import asked
 from rmqspark.client.patience import patiently
-from rmqspark.errors import RmqError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from concurrent.futures import Future
 
 A = TypeVar("A")
-
-
-def ask(request: Callable[[], Future[A]]) -> Future[A]:
-    """Sends a request. A lost connection shows here too: it is kept for whoever waits for the answer."""
-    try:
-        return request()
-    except RmqError as error:
-        failed: Future[A] = Future()
-        failed.set_exception(error)
-        return failed
 
 
 def answer(
@@ -29,4 +19,4 @@ def answer(
 ) -> A:
     """What the request that was sent comes back with, or one made again. Raises what the last one did."""
     pending = [ahead]
-    return patiently(lambda: (pending.pop() if pending else ask(request)).result(), pauses_ms, sleep_ms)
+    return patiently(lambda: (pending.pop() if pending else asked(request)).result(), pauses_ms, sleep_ms)

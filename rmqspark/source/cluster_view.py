@@ -3,8 +3,8 @@
 Spark asks an idle query for its latest offset every ten milliseconds or so. An answer is kept for the rest of one such
 look, not until the next: `processAllAvailable` promises what was sent before it, and Spark keeps the promise by looking
 once more. Requests for all queues travel together, one for all queues of a broker that can answer so. One that fails is
-tried again within the limits that fetchOffset.numRetries and fetchOffset.retryIntervalMs set: an error that leaves here
-ends the query.
+tried again within the limits that fetchOffset.numRetries and fetchOffset.retryIntervalMs set. After that a stream may
+do without brokers that answer nothing (`client.outages`): an error that leaves here ends the query.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from rmqspark.protocol.headers.consume import (
     SearchOffsetRequestHeader,
 )
 from rmqspark.source.offsets import StoreIdentity
-from rmqspark.source.outages import Outages
 from rmqspark.source.planner import Snapshot
 from rmqspark.source.positions import check_assigned
 
@@ -64,7 +63,7 @@ class ClusterView:
         self._clock = client.clock
         self._subscription = subscription
         self._retry = retry
-        self._outages = Outages(client)
+        self._outages = client.outages
         self._snapshot: Snapshot | None = None
         self._taken_ms = 0
         self._routed_ms = 0
@@ -175,7 +174,7 @@ class ClusterView:
             except RmqError as error:
                 if not (outages_allowed and may_pass(error)):
                     raise
-                if not self._outages.begin(_brokers_of(self._queues(missing_topics_allowed))):
+                if not self._outages.look(_brokers_of(self._queues(missing_topics_allowed))):
                     raise
 
     def _look(self, missing_topics_allowed: bool, outages_allowed: bool) -> Snapshot:

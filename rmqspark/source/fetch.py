@@ -15,13 +15,13 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqspark.client.futures import then
+from rmqspark.client.futures import asked, then
 from rmqspark.client.patience import patiently
 from rmqspark.client.pull_request import PullResult, PullStatus
 from rmqspark.errors import OffsetMoved
 from rmqspark.protocol.filters import TagFilter
 from rmqspark.protocol.records.record_batch import RecordBatch
-from rmqspark.source.asking import answer, ask
+from rmqspark.source.asking import answer
 from rmqspark.source.loss import BEYOND_THE_END, DAMAGED, DELETED, REMOVED, TOPIC_IS_GONE, lose
 from rmqspark.source.tags import matching
 
@@ -76,12 +76,12 @@ class _Chunks:
 
     def __iter__(self) -> Iterator[Chunk]:
         at = self._wanted.start
-        ahead = ask(partial(self._request, at))
+        ahead = asked(partial(self._request, at))
         while at < self._wanted.end:
             chunk = self._receive(ahead, at)
             at = self._next(chunk, at)
             if at < self._wanted.end:
-                ahead = ask(partial(self._request, at))
+                ahead = asked(partial(self._request, at))
             yield chunk
 
     def _receive(self, ahead: Future[Chunk], at: int) -> Chunk:

@@ -11,9 +11,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from rmqspark.client.futures import asked
 from rmqspark.protocol.filters import TagFilter
 from rmqspark.protocol.records.record_batch import RecordBatch
-from rmqspark.source.asking import answer, ask
+from rmqspark.source.asking import answer
 from rmqspark.source.fetch import CHUNK_BYTES, CHUNK_RECORDS, able, fetch
 from rmqspark.source.loss import BEYOND_THE_END, DAMAGED, DELETED, REMOVED, TOPIC_IS_GONE, lose
 from rmqspark.source.tags import matching
@@ -65,12 +66,12 @@ class _Rounds:
 
     def __iter__(self) -> Iterator[FoundRanges]:
         left = list(self._wanted)
-        ahead = ask(partial(self._request, left))
+        ahead = asked(partial(self._request, left))
         while left:
             found = self._receive(ahead, left)
             left = left[1:] if found is None else self._left(found, left)
             if left:
-                ahead = ask(partial(self._request, left))
+                ahead = asked(partial(self._request, left))
             if found is not None:
                 yield found
 

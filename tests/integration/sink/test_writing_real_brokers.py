@@ -23,6 +23,8 @@ from rmqspark.testing.in_process import TEST_STORE
 from rmqspark.testing.manual_clock import ManualClock
 from rmqspark.testing.rmq import Rmq
 
+from ..silent_broker import silent_broker
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -80,6 +82,22 @@ def test_rows_arrive_by_bulk_and_by_batch_alike(mq: LocalCluster, topic: str, ki
         assert message.body == columns["body"][row].as_py()
         assert message.tags == columns["tags"][row].as_py()
         assert message.keys == [f"k{row}", "all"]
+
+
+def test_rows_go_to_brokers_that_answer(mq: LocalCluster) -> None:
+    """One that is registered and not there is left out, unless a column says where a row belongs."""
+    rows = {"body": pa.array([b"%d" % row for row in range(50)])}
+    keyed = rows | {"shardingKey": pa.array([f"k{row}" for row in range(50)])}
+    options = SinkOptions(topic="ours")
+    with (
+        silent_broker(mq.namesrv, "broker-x", "ours", "other"),
+        ClusterClient(mq.namesrv, clock=ManualClock()) as client,
+    ):
+        for _ in range(3):
+            written = WriteTask(client, options, AtLeastOnce(client)).write([pa.record_batch(rows)])
+            assert {queue.split("/")[1] for queue in written.queues} == {"broker-a"}
+        with pytest.raises(Unreachable, match="broker-x"):
+            WriteTask(client, options, AtLeastOnce(client)).write([pa.record_batch(keyed)])
 
 
 def test_stock_batches_take_no_compressed_bodies(mq: LocalCluster) -> None:

@@ -307,7 +307,7 @@ class Stock:
     """A client whose brokers know nothing but RocketMQ's own requests."""
 
     def __init__(self, client: ClusterClient) -> None:
-        self._client, self.clock = client, client.clock
+        self._client, self.clock, self.outages = client, client.clock, client.outages
 
     def broker(self, name: str) -> StockBroker:
         return StockBroker(self._client.broker(name))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +12,7 @@ from isal.isal_zlib import crc32
 
 from rmqspark.client.bulk import BulkReceipt
 from rmqspark.client.capabilities import Capabilities
-from rmqspark.errors import ConnectionLost, NotWritable, RmqError, TopicNotFound
+from rmqspark.errors import ConnectionLost, NotWritable, RequestTimeout, RmqError, TopicNotFound, Unreachable
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.buffers.columns import Column
 from rmqspark.protocol.bulk.bulk_body import read_bulk
@@ -21,7 +22,7 @@ from rmqspark.protocol.records.body_crcs import body_crcs
 from rmqspark.protocol.records.record_builder import EncodedRecords
 from rmqspark.protocol.records.unique_keys import IdRange
 from rmqspark.sink.bulk_send import BulkSend
-from rmqspark.sink.outbox import RETRY_PAUSES_MS, UNACKNOWLEDGED, Outbox
+from rmqspark.sink.outbox import PATIENCE_MS, RETRY_PAUSES_MS, UNACKNOWLEDGED, Outbox
 from rmqspark.testing.manual_clock import ManualClock
 
 if TYPE_CHECKING:
@@ -33,8 +34,11 @@ A0, A1, A2, B0 = (MessageQueue("t", *place) for place in (("a", 0), ("a", 1), ("
 class Cluster:
     """Stands in for the client: notes every send; the test acknowledges it or lets it fail."""
 
-    def __init__(self, *failures: RmqError | None, version: int = 2) -> None:
+    def __init__(self, *failures: RmqError | None, version: int = 2, answers_after_ms: int = 0) -> None:
         self.version = version
+        self.answers_after_ms = answers_after_ms
+        self.left_out: list[str] = []
+        self.outages = SimpleNamespace(add=self.left_out.append)
         self.clock = ManualClock()
         self.failures = list(failures)
         self.sent: list[tuple[int, bytes, int, int]] = []
@@ -68,6 +72,7 @@ class Acknowledgement(Future[BulkReceipt]):
 
     def result(self, timeout: float | None = None) -> BulkReceipt:
         self._cluster.under_way -= 1
+        self._cluster.clock.advance(ms=self._cluster.answers_after_ms)
         if self._failure is not None:
             raise self._failure
         return BulkReceipt(0, 0, 1, 0)
@@ -113,14 +118,32 @@ def test_a_send_that_fails_is_made_again_before_the_next_to_its_queue() -> None:
     assert [body for _, body, _, _ in cluster.sent] == [b"1", b"1", b"1", b"2"]
 
 
-def test_retries_end() -> None:
-    """A broker that stays away ends the task with its own error, and nothing is said to be written."""
-    cluster = Cluster(*[ConnectionLost("cut", address="a")] * 20)
+@pytest.mark.parametrize(
+    ("error", "left_out"),
+    [(Unreachable("gone", address="a"), ["a"]), (NotWritable("not now"), [])],
+    ids=["away", "full"],
+)
+def test_retries_end(error: RmqError, left_out: list[str]) -> None:
+    """A broker that stays away ends the task with its own error, and nothing is said to be written. The next task of
+    this process knows, unless it was the broker that said no."""
+    cluster = Cluster(*[error] * 20)
     outbox = Outbox(cluster, BulkSend.of)  # type: ignore[arg-type]
     outbox.send(A0, records(b"1"))
-    with pytest.raises(ConnectionLost):
+    with pytest.raises(type(error)):
         outbox.flush()
     assert len(cluster.sent) == 1 + len(RETRY_PAUSES_MS)
+    assert cluster.left_out == left_out
+
+
+def test_a_broker_that_answers_nothing_is_waited_for_a_minute() -> None:
+    """Not for as many tries as one that is restarting, each of which takes half a minute."""
+    cluster = Cluster(*[RequestTimeout("No answer.")] * 20, answers_after_ms=30_000)
+    outbox = Outbox(cluster, BulkSend.of)  # type: ignore[arg-type]
+    outbox.send(A0, records(b"1"))
+    with pytest.raises(RequestTimeout):
+        outbox.flush()
+    assert cluster.clock.monotonic_ms() < 2 * PATIENCE_MS
+    assert cluster.left_out == ["a"]
 
 
 def test_what_no_retry_mends_is_raised_at_once() -> None:
