@@ -191,10 +191,11 @@ class Writer:
     def append_made(self, made: MadeRecords, meanwhile: Work) -> list[BulkAppended]:
         """Stores records made of committed half batches, all or none; returns where they are, run by run.
 
-        They were checked when the half batches were stored. `meanwhile` is done while they are written, and may read
-        the log. Raises NotWritable.
+        They were checked when the half batches were stored, which keep the log from going as long as this is not done:
+        so it is on a disk that is full for others, too. `meanwhile` is done while they are written, and may read the
+        log. Raises NotWritable.
         """
-        self._admit()
+        self._admit(makes_room=True)
         return self._append_made(made, meanwhile)
 
     def append_parts(self, topic: str, queue_id: int, head: bytearray, rest: Sequence[Buffer]) -> Appended:

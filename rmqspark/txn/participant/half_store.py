@@ -13,7 +13,7 @@ from rmqspark.protocol.records.record import HEAD_BYTES, MIN_RECORD_BYTES, SysFl
 from rmqspark.store.draft import Draft
 from rmqspark.txn.participant.half_batch import HALF_BATCH_QUEUE, body_bytes_of, decode_half, encode_half
 from rmqspark.txn.participant.held import AppendedRows
-from rmqspark.txn.participant.participant_events import Summary, decode_event, encode_event
+from rmqspark.txn.participant.participant_events import Summary, VotedFor, decode_event, encode_event
 from rmqspark.txn.participant.preparation import Preparation, Rooms
 from rmqspark.txn.queue_reader import QueueReader
 
@@ -149,13 +149,13 @@ class HalfStore:
     # --- events ------------------------------------------------------------------------------------------------------
 
     def record(self, event: Event) -> int:
-        """Writes an event; returns its physical offset. A disk that is full for others has room for a summary, which
-        lets files go. Raises NotWritable, InvalidMessage for one too large."""
+        """Writes an event; returns its physical offset. A disk that is full for others has room for what lets files go:
+        all but a vote, which has a batch held longer. Raises NotWritable, InvalidMessage for one too large."""
         record = encode_record(
             topic=OP_HALF_BATCH_TOPIC, body=encode_event(event), born_timestamp_ms=self._clock.now_ms()
         )
         draft = Draft(OP_HALF_BATCH_TOPIC, _EVENT_QUEUE, record)
-        return self._store.append([draft], makes_room=isinstance(event, Summary))[0].physical_offset
+        return self._store.append([draft], makes_room=not isinstance(event, VotedFor))[0].physical_offset
 
     def events(self) -> list[tuple[Event, int]]:
         """The events from the newest summary on (from the first on, if there is none), with their physical offsets."""

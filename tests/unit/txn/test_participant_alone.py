@@ -243,6 +243,29 @@ def test_a_disk_that_is_full_for_others_has_room_for_a_summary(bench: Participan
     fill_files(bench)
 
 
+@pytest.mark.parametrize("commits", [True, False], ids=["committed", "rolled back"])
+def test_a_disk_that_is_full_for_others_has_room_for_what_is_decided(bench: ParticipantBench, commits: bool) -> None:
+    """Half batches keep the log from going: were they to wait for room, nothing would ever make any."""
+    attempt = bench.send(N0, Sent("t", 0, [b"1"]))
+    bench.vote(N0, attempt)
+    for _ in range(40):
+        fill_files(bench)
+    usage = bench.files.disk_usage()
+    bench.files.set_budget((usage.total_bytes - usage.free_bytes) * 100 // 95)
+    bench.store.expire(bench.clock.now_ms(), keep_from=bench.resolver.needed_offset())
+    with pytest.raises(NotWritable):
+        fill_files(bench)
+    if commits:
+        bench.commit(N0, attempt)
+        assert bench.bodies("t") == [b"1"]
+    else:
+        bench.drop(N0)
+    bench.check_back(seconds=7 * 3_600)
+    for _ in range(200):
+        bench.store.expire(bench.clock.now_ms(), keep_from=bench.resolver.needed_offset())
+    fill_files(bench)
+
+
 def test_start_reads_only_what_is_new() -> None:
     """A start reads the newest summary and what follows, however many transactions there were."""
     bench = ParticipantBench()
