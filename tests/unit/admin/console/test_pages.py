@@ -38,7 +38,7 @@ class Place:
     def __init__(self, role: Role, **params: str) -> None:
         sessions = Sessions(TOKENS, ManualClock())
         cookie = sessions.begin(TOKENS.admin_token if role == Role.ADMIN else TOKENS.read_token)
-        watch: Any = type("Watch", (), {"histories": Histories(), "groups": None})()
+        watch: Any = type("Watch", (), {"histories": Histories(), "groups": None, "silent": {}})()
         nobody: Any = None
         self.visit = Visit(
             nobody, watch, sessions, cookie, "1.2.3.4", "http://h", "/rmq", "/x", params, {}, Preferences()
@@ -58,7 +58,8 @@ def view(**changes: Any) -> GroupView:
         ),
     ]
     known = {"group": "g", "members": 0, "topics": ["t"], "lag": 2, "seconds_behind": 1, "consumed_per_second": None}
-    return GroupView(**{**known, "caught_up_in_seconds": None, "clients": [], "offsets": queues, **changes})
+    rest: dict[str, Any] = {"caught_up_in_seconds": None, "silent": {}, "clients": [], "offsets": queues}
+    return GroupView(**{**known, **rest, **changes})
 
 
 async def nothing() -> None: ...
@@ -86,7 +87,8 @@ def test_links_are_under_the_prefix() -> None:
 
 def test_brokers_that_are_silent_are_named() -> None:
     """What they know is left out, and that is said."""
-    shown = texts(transactions.show(Place(Role.READ).frame(), ([], {"broker-b": "it was cut"}), nothing))
+    document = transactions._Document([], {"broker-b": "it was cut"})
+    shown = texts(transactions.show(Place(Role.READ).frame(), document, nothing))
     assert "Partial: broker-b does not answer, so what it knows is left out: it was cut" in shown
 
 
