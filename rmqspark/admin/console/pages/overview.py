@@ -100,7 +100,7 @@ def _charts(visit: Visit) -> Node:
 def _groups(visit: Visit) -> Node:
     known = visit.watch.groups
     if known is None:
-        return empty("How far behind groups are is unknown, until all brokers can be asked.")
+        return empty("How far behind groups are is unknown, until a broker can be asked.")
     if not known:
         nobody = empty("Consumer groups and Spark queries are listed here.", "rmq consume orders --group billing")
         return group(nobody, partial(visit.watch.silent))
