@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, TypeAlias
 import pytest
 
 from rmqspark.client.admin_groups import list_groups
+from rmqspark.client.admin_messages import message_by_id
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.dead_letters import count_dead_letters, newest_dead_letters
 from rmqspark.client.groups_described import describe_group, describe_groups
 from rmqspark.client.silence import Silence
 from rmqspark.client.topics_described import describe_topic, describe_topics
-from rmqspark.errors import GoingAway, GroupNotFound
+from rmqspark.errors import GoingAway, GroupNotFound, MessageNotFound
 from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.bodies.admin import SubscriptionGroupConfig, SubscriptionGroupTable, TopicOffset, TopicStatsTable
 from rmqspark.protocol.bodies.route import BrokerData, ClusterInfo, QueueData, TopicConfig, TopicList, TopicRouteData
@@ -32,6 +33,7 @@ GOES = answer(ResponseCode.GO_AWAY, remark="please go away")
 CONFIG, STATS = RequestCode.GET_TOPIC_CONFIG, RequestCode.GET_TOPIC_STATS_INFO
 TOPICS_OF, MEMBERS = RequestCode.QUERY_TOPICS_BY_CONSUMER, RequestCode.GET_CONSUMER_CONNECTION_LIST
 GROUPS, COMMITTED = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, RequestCode.QUERY_CONSUMER_OFFSET
+QUERY = RequestCode.QUERY_MESSAGE
 NO_MEMBERS = answer(ResponseCode.CONSUMER_NOT_ONLINE)
 NO_GROUPS = answer(body=SubscriptionGroupTable().encode())
 
@@ -171,3 +173,12 @@ def test_a_group_that_one_broker_knows_has_no_dead_letters() -> None:
     with client([(GROUPS, groups)], [], lambda said: [said.no_route(), said.brokers()]) as cluster:
         assert newest_dead_letters(cluster, "g", 1, on_silent=silence) == []
     assert silence.reasons == {}
+
+
+def test_a_message_that_nobody_has_who_answers() -> None:
+    """The silent broker may have it, so it is not said to be nowhere."""
+    of_a, of_b = [(QUERY, answer(ResponseCode.QUERY_NOT_FOUND))], [(QUERY, GOES)]
+    with client(of_a, of_b, lambda said: [said.route(A, B)]) as cluster, pytest.raises(GoingAway):
+        message_by_id(cluster, "some-id", "t")
+    with client(of_a, of_a, lambda said: [said.route(A, B)]) as cluster, pytest.raises(MessageNotFound):
+        message_by_id(cluster, "some-id", "t")
