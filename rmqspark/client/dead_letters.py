@@ -78,12 +78,13 @@ class DeadLetterQueue(NamedTuple):
 
 
 def count_dead_letters(cluster: ClusterClient, *, on_silent: OnSilent | None = None) -> list[DeadLetterCount]:
-    """The groups that have dead letters, by name. A broker that does not answer is told to `on_silent` and left out;
-    without that it is an error."""
+    """The groups that have dead letters, by name. A broker that does not answer is told to `on_silent` and left out,
+    unless none does; without that it is an error."""
     groups = [topic.removeprefix(DLQ_PREFIX) for topic in cluster.topics() if topic.startswith(DLQ_PREFIX)]
     roll = RollCall(cluster, on_silent)
     places = _places(cluster, groups)
     held = _held(roll, places)
+    roll.insist_on_any()
     counts = (_count(cluster, roll, group, places[group], held[group]) for group in groups if group in places)
     return [count for count in counts if count.count != 0]
 

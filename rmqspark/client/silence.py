@@ -124,6 +124,11 @@ class RollCall:
         if all(map(self.is_silent, broker_names)):
             self.insist()
 
+    def insist_on_any(self) -> None:
+        """The same where all brokers were that are registered; others may not have been asked."""
+        if self._silence.errors:
+            self.insist_on_one(self._cluster.cluster_info().brokerAddrTable)
+
     def _submit(self, pair: tuple[str, K], submit: Callable[[BrokerClient, K], Future[T]]) -> Future[Any]:
         broker_name, about = pair
         try:

@@ -41,10 +41,14 @@ def describe_topics(
     cluster: ClusterClient, topics: Collection[str], *, on_silent: OnSilent | None = None
 ) -> list[TopicDescription]:
     """Those of the topics that are there still, by name: all are asked about at once, where `describe_topic` waits for
-    each answer. `on_silent` as there; of a topic whose brokers are all silent nothing but the name is known."""
+    each answer. `on_silent` as there; of a topic whose brokers are all silent nothing but the name is known, and where
+    all brokers are it is an error."""
     routes = cluster.name_servers.known_routes(sorted(topics))
     there = {topic: topic_route(topic, routes[topic]) for topic in sorted(routes)}
-    return _described(RollCall(cluster, on_silent), there)
+    roll = RollCall(cluster, on_silent)
+    found = _described(roll, there)
+    roll.insist_on_any()
+    return found
 
 
 def queue_bounds(cluster: ClusterClient, topic: str, broker_name: str) -> list[QueueDescription]:

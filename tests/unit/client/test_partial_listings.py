@@ -94,13 +94,22 @@ def test_topics_of_which_a_broker_is_silent() -> None:
     """Sums are over the other one; of a topic that only it has all but the name is unknown, and nothing is 0."""
     silence = Silence()
     of_a, of_b = [config("both"), stats("both", 3, 4)], [(CONFIG, GOES), (CONFIG, GOES)]
-    with client(of_a, of_b, lambda said: [said.route(A, B), said.route(B), said.brokers()]) as cluster:
+    with client(of_a, of_b, lambda said: [said.route(A, B), said.route(B), said.brokers(), said.brokers()]) as cluster:
         both, mine = describe_topics(cluster, ["mine", "both"], on_silent=silence)
     assert (both.name, both.message_count, both.queue_count, both.broker_count) == ("both", 7, 2, 2)
     assert list(both.silent) == [B]
     assert (mine.name, mine.message_count, mine.queue_count, mine.broker_count) == ("mine", None, None, 1)
     assert (mine.message_type, mine.perm, list(silence.reasons)) == (None, None, [B])
     assert "unknown, without broker-b, which does not answer" in mine._repr_html_()
+
+
+def test_topics_of_which_all_brokers_are_silent() -> None:
+    """A list of names alone is none of what the cluster has."""
+    with (
+        client([(CONFIG, GOES)], [(CONFIG, GOES)], lambda said: [said.route(A, B), *[said.brokers()] * 2]) as cluster,
+        pytest.raises(GoingAway, match="'broker-a' may know more"),
+    ):
+        describe_topics(cluster, ["both"], on_silent=Silence())
 
 
 def test_one_topic_of_which_nobody_says_anything() -> None:
@@ -158,7 +167,9 @@ def test_dead_letters_of_which_a_broker_is_silent() -> None:
     of_a = [stats("%DLQ%none", 0), (COMMITTED, answer(offset="0"))]
     of_b = [(STATS, GOES), (STATS, GOES)]
     with client(
-        of_a, of_b, lambda said: [said.topics("%DLQ%none", "%DLQ%some", "t"), said.route(A, B), said.route(B)]
+        of_a,
+        of_b,
+        lambda said: [said.topics("%DLQ%none", "%DLQ%some", "t"), said.route(A, B), said.route(B), said.brokers()],
     ) as cluster:
         (count,) = count_dead_letters(cluster, on_silent=silence)
     assert (count.group, count.count, count.waiting, list(count.silent)) == ("some", None, None, [B])
