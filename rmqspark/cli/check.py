@@ -140,7 +140,7 @@ def cluster(
     """
     from rmqspark.cli.cluster import summary_of
     from rmqspark.client.admin import AdminClient
-    from rmqspark.client.cluster_status import Problem, problems
+    from rmqspark.client.cluster_problems import Problem, problems
 
     Thresholds.parse(warn, crit)
     summary = ""
