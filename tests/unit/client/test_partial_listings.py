@@ -7,17 +7,22 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
 
+from rmqspark.client.admin_access import describe_user
 from rmqspark.client.admin_groups import list_groups
 from rmqspark.client.admin_messages import message_by_id
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.dead_letters import count_dead_letters, newest_dead_letters
 from rmqspark.client.groups_described import describe_group, describe_groups
+from rmqspark.client.queries import SeenQuery
+from rmqspark.client.query_view import view_of
 from rmqspark.client.silence import Silence
 from rmqspark.client.topics_described import describe_topic, describe_topics
 from rmqspark.errors import GoingAway, GroupNotFound, MessageNotFound
 from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.bodies.admin import SubscriptionGroupConfig, SubscriptionGroupTable, TopicOffset, TopicStatsTable
+from rmqspark.protocol.bodies.queries import KnownQuery
 from rmqspark.protocol.bodies.route import BrokerData, ClusterInfo, QueueData, TopicConfig, TopicList, TopicRouteData
+from rmqspark.protocol.bodies.txn import InputRange
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.testing.scripted_peer import ScriptedPeer, answer, expect
 
@@ -33,6 +38,7 @@ GOES = answer(ResponseCode.GO_AWAY, remark="please go away")
 CONFIG, STATS = RequestCode.GET_TOPIC_CONFIG, RequestCode.GET_TOPIC_STATS_INFO
 TOPICS_OF, MEMBERS = RequestCode.QUERY_TOPICS_BY_CONSUMER, RequestCode.GET_CONSUMER_CONNECTION_LIST
 GROUPS, COMMITTED = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, RequestCode.QUERY_CONSUMER_OFFSET
+USERS = RequestCode.AUTH_LIST_USER
 QUERY = RequestCode.QUERY_MESSAGE
 NO_MEMBERS = answer(ResponseCode.CONSUMER_NOT_ONLINE)
 NO_GROUPS = answer(body=SubscriptionGroupTable().encode())
@@ -64,6 +70,9 @@ class Named:
 
     def no_route(self) -> Talk:
         return RequestCode.GET_ROUTEINFO_BY_TOPIC, answer(ResponseCode.TOPIC_NOT_EXIST)
+
+    def no_users(self) -> Talk:
+        return USERS, answer(ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
 
     def topics(self, *names: str) -> Talk:
         return RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, answer(body=TopicList([*names]).encode())
@@ -193,3 +202,32 @@ def test_a_message_that_nobody_has_who_answers() -> None:
         message_by_id(cluster, "some-id", "t")
     with client(of_a, of_a, lambda said: [said.route(A, B)]) as cluster, pytest.raises(MessageNotFound):
         message_by_id(cluster, "some-id", "t")
+
+
+def test_users_of_which_a_broker_is_silent() -> None:
+    """Those that the others have; one that they have not may be there, and is not said to be none."""
+    body = answer(body=b'[{"username":"ann","userType":"Super","userStatus":"enable"}]')
+    of_a, of_b, silence = [(USERS, body)], [(USERS, GOES)], Silence()
+    for name in ("ann", "bob"):
+        with client(of_a, of_b, lambda said: [said.brokers(), said.no_users()]) as cluster:
+            if name == "bob":
+                with pytest.raises(GoingAway):
+                    describe_user(cluster, name, on_silent=Silence())
+            else:
+                (user,) = describe_user(cluster, name, on_silent=silence)
+                assert (user.servers, list(silence.reasons)) == ((A,), [B])
+
+
+def test_a_query_without_a_listener_that_reads_of_a_silent_broker() -> None:
+    """How far it is there is unknown, and how far it had read is known all the same."""
+    inputs = [InputRange(topic="t", brokerName=name, queueId=0, fromOffset=0, toOffset=3) for name in (A, B)]
+    offsets = {"nextBeginOffset": "3", "minOffset": "0", "maxOffset": "3", "suggestWhichBrokerId": "0"}
+    pulled = answer(ResponseCode.PULL_NOT_FOUND, **offsets)
+    with client(
+        [(RequestCode.PULL_MESSAGE, pulled)],
+        [(RequestCode.PULL_MESSAGE, GOES)],
+        lambda said: [said.brokers()],
+    ) as cluster:
+        view = view_of(cluster, SeenQuery(KnownQuery("id", inputs=inputs), 0), on_silent=Silence())
+    assert [(each.queue.broker_name, each.position, each.lag) for each in view.queues] == [(A, 3, 0), (B, 3, None)]
+    assert list(view.silent) == [B]
