@@ -20,6 +20,7 @@ from rmqspark.client.moments import time_span
 from rmqspark.client.producer import Producer
 from rmqspark.client.queries import seen_query
 from rmqspark.client.query_view import view_of
+from rmqspark.client.topics_described import describe_topic
 from rmqspark.errors import Conflict, InvalidArgument
 from rmqspark.protocol.headers.txn import TxnOutcome
 from rmqspark.settings import camel_case, snake_case
@@ -80,7 +81,7 @@ class Actions:
     def delete_topic(self, who: str, topic: str) -> None:
         """With all its messages."""
         with self._log.recording(who, "delete topic", topic, "") as effect:
-            count = admin_topics.describe_topic(self._cluster, topic).message_count
+            count = describe_topic(self._cluster, topic).message_count or 0
             admin_topics.delete_topic(self._cluster, topic)
             effect.story = f"{count:,} messages deleted with it"
 
@@ -88,7 +89,7 @@ class Actions:
         """To a topic that is there already: a misspelled name makes none. TopicNotFound."""
         message = new.message(topic)
         with self._log.recording(who, "send", topic, f"{len(message.body):,} bytes") as effect:
-            admin_topics.describe_topic(self._cluster, topic)
+            describe_topic(self._cluster, topic)
             receipt = self._sender().send(message, shard=new.shard)
             effect.story = f"message {receipt.msg_id}"
         return ReceiptView(

@@ -32,6 +32,16 @@ class Page(Document, Generic[_Item]):
     next: str | None = None
 
 
+class PartialPage(Page[_Item], Generic[_Item]):
+    """`silent` are the brokers that do not answer, and why: what they know is left out, and in no figure."""
+
+    silent: dict[str, str]
+
+
+def partial(page: Page[_Item], silent: dict[str, str]) -> PartialPage[_Item]:
+    return PartialPage(items=page.items, next=page.next, silent=silent)
+
+
 def paged(
     names: Iterable[str], show: Callable[[Sequence[str]], list[_Shown]], limit: int, cursor: str | None
 ) -> Page[_Shown]:

@@ -9,6 +9,7 @@ import typer
 from rmqspark.cli.commands import VerbGroup
 from rmqspark.cli.options import Json, Namesrv, Yes, confirm
 from rmqspark.cli.output import print_json, print_table
+from rmqspark.cli.silent import telling
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -82,9 +83,9 @@ def list_acls(
     """Lists what users may do, and which servers go by it. Example: rmq acl list --resource orders"""
     from rmqspark.client.admin import AdminClient
 
-    with AdminClient(namesrv) as admin:
-        rights = admin.acls(user, resource)
-    _show(rights, as_json=as_json, empty="Nothing is allowed to anybody but super users.")
+    with telling() as silence, AdminClient(namesrv) as admin:
+        rights = admin.acls(user, resource, on_silent=silence)
+    _show(rights, silence.reasons, as_json=as_json, empty="Nothing is allowed to anybody but super users.")
 
 
 @app.command("describe")
@@ -92,14 +93,14 @@ def describe(username: Username, namesrv: Namesrv = None, as_json: Json = False)
     """Shows what one user may do. Example: rmq acl describe ann"""
     from rmqspark.client.admin import AdminClient
 
-    with AdminClient(namesrv) as admin:
-        rights = admin.rights(username)
-    _show(rights, as_json=as_json, empty="Nothing is allowed to it, unless it is a super user.")
+    with telling() as silence, AdminClient(namesrv) as admin:
+        rights = admin.rights(username, on_silent=silence)
+    _show(rights, silence.reasons, as_json=as_json, empty="Nothing is allowed to it, unless it is a super user.")
 
 
-def _show(rights: Sequence[Right], *, as_json: bool, empty: str) -> None:
+def _show(rights: Sequence[Right], silent: dict[str, str], *, as_json: bool, empty: str) -> None:
     if as_json:
-        print_json([_document(right) for right in rights])
+        print_json([_document(right) | {"silent": silent} for right in rights])
         return
     rows = [
         (

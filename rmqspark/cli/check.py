@@ -10,7 +10,6 @@ import typer
 from typer.exceptions import TyperException
 
 from rmqspark.cli.commands import Group, VerbGroup
-from rmqspark.cli.listing import existing
 from rmqspark.cli.options import Json, Namesrv
 from rmqspark.cli.output import print_json, safe
 from rmqspark.cli.thresholds import CRITICAL, EXIT_CODES, OK, UNKNOWN, Thresholds, worst
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 
     from rmqspark.client.dead_letters import DeadLetterCount
     from rmqspark.client.descriptions import GroupDescription
+    from rmqspark.client.silence import Silence
 
 _NAMED = 3  # of those that are bad, in the one line there is
 
@@ -84,16 +84,22 @@ def lag(
     """How far groups are behind. Examples: rmq check lag --warn 30s --crit 5m | rmq check lag billing --warn 1000
     --crit 10000
 
-    What has committed nothing is unknown where it is named, and else left aside.
+    What has committed nothing is unknown where it is named, and else left aside. So is what a broker knows that does
+    not answer: the check is bad if it is without that, and unknown otherwise.
     """
     from rmqspark.client.admin import AdminClient
+    from rmqspark.client.silence import Silence
 
     limits = Thresholds.parse(warn, crit)
+    silence = Silence()
     with AdminClient(namesrv) as admin:
-        groups = [admin.group(group)] if group is not None else list(existing(admin.group, admin.groups()))
+        if group is not None:
+            groups = [admin.group(group, on_silent=silence)]
+        else:
+            groups = admin.describe_groups(admin.groups(on_silent=silence), on_silent=silence)
     now_ms = SystemClock().now_ms()
     known = [each for each in groups if group is not None or each.lag is not None]
-    _tell("lag", [_lag_of(each, limits, now_ms) for each in known], "group", as_json=as_json)
+    _tell("lag", [_lag_of(each, limits, now_ms) for each in known], "group", silence, as_json=as_json)
 
 
 @app.command("dlq")
@@ -106,14 +112,18 @@ def dlq(
 ) -> None:
     """Dead letters that were not sent again. Example: rmq check dlq billing --warn 1 --crit 100"""
     from rmqspark.client.admin import AdminClient
+    from rmqspark.client.silence import Silence
 
     limits = Thresholds.parse(warn, crit)
+    silence = Silence()
     with AdminClient(namesrv) as admin:
-        counts = [each for each in admin.dead_letter_counts() if group in (None, each.group)]
-        if group is not None and not counts and group not in admin.groups(system=True):
+        counts = [each for each in admin.dead_letter_counts(on_silent=silence) if group in (None, each.group)]
+        if group is not None and not counts and group not in admin.groups(system=True, on_silent=silence):
+            silence.insist()
             raise GroupNotFound(group, hint="rmq group list shows those that exist.")
     now_ms = SystemClock().now_ms()
-    _tell("dlq", [_letters_of(each, limits, now_ms) for each in counts], "group with dead letters", as_json=as_json)
+    measured = [_letters_of(each, limits, now_ms) for each in counts]
+    _tell("dlq", measured, "group with dead letters", silence, as_json=as_json)
 
 
 @app.command("cluster")
@@ -130,7 +140,7 @@ def cluster(
     """
     from rmqspark.cli.cluster import summary_of
     from rmqspark.client.admin import AdminClient
-    from rmqspark.client.cluster_status import Problem, problems
+    from rmqspark.client.cluster_problems import Problem, problems
 
     Thresholds.parse(warn, crit)
     summary = ""
@@ -151,18 +161,22 @@ def _lag_of(group: GroupDescription, limits: Thresholds, now_ms: int) -> Measure
     figures = {"lag": group.lag, "secondsBehind": None if behind_ms is None else behind_ms // 1000}
     state = limits.state(behind_ms if limits.are_times else group.lag)
     if group.lag is None:
-        return Measured(group.name, state, f"{group.name} has committed nothing", figures)
+        where = f" but perhaps on {', '.join(sorted(group.silent))}" if group.silent else ""
+        return Measured(group.name, state, f"{group.name} has committed nothing{where}", figures)
     behind = "for how long is unknown" if behind_ms is None else duration(behind_ms)
     return Measured(group.name, state, f"{group.name} {counted(group.lag, 'message')} behind, {behind}", figures)
 
 
 def _letters_of(count: DeadLetterCount, limits: Thresholds, now_ms: int) -> Measured:
+    if count.waiting is None:
+        figures: dict[str, int | None] = {"count": None, "waiting": None, "waitingSeconds": None}
+        return Measured(count.group, UNKNOWN, f"{count.group} has its dead letters where nobody answers", figures)
     since_ms = count.waiting_since_ms
     waited_ms = max(0, now_ms - since_ms) if since_ms is not None and count.waiting else 0
     state = limits.state(waited_ms if limits.are_times else count.waiting)
     story = f"{count.group} {counted(count.waiting, 'dead letter')} not sent again"
     story += f", the first for {duration(waited_ms)}" if count.waiting else ""
-    figures: dict[str, int | None] = {
+    figures = {
         "count": count.count,
         "waiting": count.waiting,
         "waitingSeconds": waited_ms // 1000,
@@ -170,13 +184,17 @@ def _letters_of(count: DeadLetterCount, limits: Thresholds, now_ms: int) -> Meas
     return Measured(count.group, state, story, figures)
 
 
-def _tell(check: str, measured: Sequence[Measured], noun: str, *, as_json: bool) -> NoReturn:
-    state = worst([each.state for each in measured])
+def _tell(check: str, measured: Sequence[Measured], noun: str, silence: Silence, *, as_json: bool) -> NoReturn:
+    """What brokers say that answer may be bad enough; where it is not, that of the others is unknown."""
+    away = [f"{broker_name} does not answer: {why}" for broker_name, why in silence.reasons.items()]
+    state = worst([*(each.state for each in measured), *(UNKNOWN for _ in away)])
     bad = [each.story for each in measured if each.state == state] if state != OK else []
     plural = noun.replace("group", "groups", 1)
-    story = _joined(bad) if bad else _when_well(measured, counted(len(measured), noun, plural))
+    story = _joined([*away, *bad] if state == UNKNOWN else [*bad, *away]) or _when_well(
+        measured, counted(len(measured), noun, plural)
+    )
     groups = [{"group": each.group, "state": each.state, **each.figures} for each in measured]
-    _end(check, state, story, {"groups": groups}, as_json=as_json)
+    _end(check, state, story, {"groups": groups, "silent": silence.reasons}, as_json=as_json)
 
 
 def _when_well(measured: Sequence[Measured], how_many: str) -> str:

@@ -15,7 +15,8 @@ from rmqspark.errors import Unreachable
 from rmqspark.words import counted, duration, size
 
 if TYPE_CHECKING:
-    from rmqspark.client.cluster_status import BrokerStatus, ClusterStatus, Problem
+    from rmqspark.client.cluster_problems import Problem
+    from rmqspark.client.cluster_status import BrokerStatus, ClusterStatus
 
 app = VerbGroup(help="Name servers and brokers: what they do, and what is wrong. Example: rmq cluster health")
 
@@ -24,7 +25,7 @@ app = VerbGroup(help="Name servers and brokers: what they do, and what is wrong.
 def info(namesrv: Namesrv = None, as_json: Json = False) -> None:
     """Shows brokers and slaves: version, traffic, disk, queues. Example: rmq cluster info --json"""
     from rmqspark.client.admin import AdminClient
-    from rmqspark.client.cluster_status import problems
+    from rmqspark.client.cluster_problems import problems
 
     with AdminClient(namesrv) as admin:
         status = admin.cluster_status()
@@ -68,7 +69,7 @@ def info(namesrv: Namesrv = None, as_json: Json = False) -> None:
 def health(namesrv: Namesrv = None, as_json: Json = False) -> None:
     """Says what is wrong: exit code 0 nothing, 1 a warning, 2 critical. Example: rmq cluster health --json"""
     from rmqspark.client.admin import AdminClient
-    from rmqspark.client.cluster_status import CRITICAL, Problem, problems
+    from rmqspark.client.cluster_problems import CRITICAL, Problem, problems
 
     summary = ""
     with AdminClient(namesrv) as admin:

@@ -11,6 +11,7 @@ from rmqspark.cli.formats import as_object
 from rmqspark.cli.options import Json, Namesrv, Yes, confirm
 from rmqspark.cli.output import print_json, print_table
 from rmqspark.cli.progress import counting
+from rmqspark.cli.silent import telling
 from rmqspark.client.moments import time_span
 from rmqspark.clock import SystemClock
 from rmqspark.display import time_text
@@ -40,11 +41,11 @@ def list_dead_letters(
     """Lists the groups that have dead letters, or the newest of one. Examples: rmq dlq list | rmq dlq list billing"""
     from rmqspark.client.admin import AdminClient
 
-    with AdminClient(namesrv) as admin:
+    with telling() as silence, AdminClient(namesrv) as admin:
         if group is None:
-            _show_counts(admin.dead_letter_counts(), as_json=as_json)
+            _show_counts(admin.dead_letter_counts(on_silent=silence), as_json=as_json)
         else:
-            _show_letters(group, admin.dead_letters(group, count), as_json=as_json)
+            _show_letters(group, admin.dead_letters(group, count, on_silent=silence), as_json=as_json)
 
 
 @app.command("resend")
@@ -104,6 +105,7 @@ def _show_counts(counts: list[DeadLetterCount], *, as_json: bool) -> None:
                     "waiting": each.waiting,
                     "oldest": each.oldest_ms,
                     "newest": each.newest_ms,
+                    "silent": each.silent,
                 }
                 for each in counts
             ]

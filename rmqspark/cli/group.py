@@ -8,9 +8,9 @@ import typer
 
 from rmqspark.cli.commands import VerbGroup
 from rmqspark.cli.group_change import delete, reset
-from rmqspark.cli.listing import existing
 from rmqspark.cli.options import Json, Namesrv
 from rmqspark.cli.output import print_json, print_table
+from rmqspark.cli.silent import telling
 from rmqspark.clock import SystemClock
 from rmqspark.words import counted
 
@@ -29,8 +29,8 @@ def list_groups(
     """Lists the groups with their lag. Example: rmq group list --json"""
     from rmqspark.client.admin import AdminClient
 
-    with AdminClient(namesrv) as admin:
-        groups = list(existing(admin.group, admin.groups(system=system)))
+    with telling() as silence, AdminClient(namesrv) as admin:
+        groups = admin.describe_groups(admin.groups(system=system, on_silent=silence), on_silent=silence)
     now_ms = SystemClock().now_ms()
     summaries = [_summary(group, now_ms) for group in groups]
     if as_json:
@@ -48,8 +48,8 @@ def describe(
     """Shows members, offsets and lag per queue. Never committed is unknown. Example: rmq group describe billing"""
     from rmqspark.client.admin import AdminClient
 
-    with AdminClient(namesrv) as admin:
-        described = admin.group(group)
+    with telling() as silence, AdminClient(namesrv) as admin:
+        described = admin.group(group, on_silent=silence)
     now_ms = SystemClock().now_ms()
     if as_json:
         print_json(_document(described, now_ms))
@@ -87,6 +87,7 @@ def _summary(group: GroupDescription, now_ms: int) -> dict[str, Any]:
         "lag": group.lag,
         "secondsBehind": _seconds_in_total(group, now_ms),
         "caughtUpInSeconds": group.caught_up_in_s(now_ms),
+        "silent": group.silent,
     }
 
 
@@ -113,6 +114,8 @@ def _document(group: GroupDescription, now_ms: int) -> dict[str, Any]:
 
 
 def _total(group: GroupDescription, now_ms: int) -> str:
+    if group.lag is None and group.silent:
+        return f"what it has committed {_silent(group)} is unknown, and elsewhere it has nothing"
     if group.lag is None:
         return "has committed nothing, so how far it is behind is unknown"
     if not group.lag:
@@ -126,7 +129,12 @@ def _total(group: GroupDescription, now_ms: int) -> str:
 def _unknown(group: GroupDescription) -> str:
     """Of what waits in queues for which it never committed the total knows nothing."""
     count = sum(queue.lag is None and queue.max_offset > 0 for queue in group.queues)
-    return f"; unknown in {counted(count, 'queue')} for which it has committed nothing" if count else ""
+    never = f"; unknown in {counted(count, 'queue')} for which it has committed nothing" if count else ""
+    return never + (f"; unknown {_silent(group)}" if group.silent else "")
+
+
+def _silent(group: GroupDescription) -> str:
+    return f"on {', '.join(sorted(group.silent))}"
 
 
 def _estimate(group: GroupDescription, now_ms: int) -> str:

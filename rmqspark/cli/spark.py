@@ -12,11 +12,13 @@ from rmqspark.cli.commands import VerbGroup
 from rmqspark.cli.group_change import reset
 from rmqspark.cli.options import Json, Namesrv, Yes
 from rmqspark.cli.output import print_facts, print_json, print_table, safe
+from rmqspark.cli.silent import telling
 from rmqspark.errors import Conflict
 from rmqspark.words import counted, duration, size
 
 if TYPE_CHECKING:
     from rmqspark.client.query_view import OwnedQueue, QueryView
+    from rmqspark.client.silence import Silence
 
 app = VerbGroup(help="Spark queries that read from here. Example: rmq spark list")
 
@@ -43,10 +45,10 @@ def list_queries(
     from rmqspark.client.queries import by_state, seen_queries
     from rmqspark.client.query_view import view_of
 
-    with ClusterClient(namesrv) as client:
-        known = by_state(seen_queries(client))
+    with telling() as silence, ClusterClient(namesrv) as client:
+        known = by_state(seen_queries(client, on_silent=silence))
         shown = [seen for seen in known if show_all or as_json or not seen.is_past]
-        views = [view_of(client, seen) for seen in shown]
+        views = [view_of(client, seen, on_silent=silence) for seen in shown]
     if as_json:
         print_json([_summary(view) for view in views])
         return
@@ -85,7 +87,8 @@ def _called(view: QueryView, *, is_only_one: bool) -> str:
 @app.command("describe")
 def describe(query: Query, namesrv: Namesrv = None, as_json: Json = False) -> None:
     """Shows one query: its last batch, and where it is in each queue. Example: rmq spark describe billing"""
-    view = _view(query, namesrv)
+    with telling() as silence:
+        view = _view(query, namesrv, silence)
     if as_json:
         print_json(_document(view))
         return
@@ -136,8 +139,8 @@ def diagnose(query: Query, namesrv: Namesrv = None, as_json: Json = False) -> No
     from rmqspark.client.diagnosis import diagnose as findings
     from rmqspark.client.queries import seen_query
 
-    with ClusterClient(namesrv) as client:
-        seen = seen_query(client, query)
+    with telling() as silence, ClusterClient(namesrv) as client:
+        seen = seen_query(client, query, on_silent=silence)
     found = findings(seen.known, seen.silent_ms)
     if as_json:
         print_json({"queryId": seen.known.queryId, "findings": [asdict(advice) for advice in found]})
@@ -148,13 +151,14 @@ def diagnose(query: Query, namesrv: Namesrv = None, as_json: Json = False) -> No
         print("Nothing stands out: no phase of its batches, no queue, no broker, and it keeps up.")
 
 
-def _view(query: str, namesrv: str | None) -> QueryView:
+def _view(query: str, namesrv: str | None, silence: Silence | None = None) -> QueryView:
+    """As a reset has it where none is given: a broker that does not answer is an error then."""
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.client.queries import seen_query
     from rmqspark.client.query_view import view_of
 
     with ClusterClient(namesrv) as client:
-        return view_of(client, seen_query(client, query))
+        return view_of(client, seen_query(client, query, on_silent=silence), on_silent=silence)
 
 
 def _facts(view: QueryView) -> dict[str, Any]:
@@ -216,6 +220,7 @@ def _summary(view: QueryView) -> dict[str, Any]:
         **asdict(view.figures),
         "uiUrl": report.uiUrl or None if report else None,
         "queues": len(view.queues),
+        "silent": view.silent,
     }
 
 

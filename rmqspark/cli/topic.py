@@ -10,6 +10,7 @@ import typer
 from rmqspark.cli.commands import VerbGroup
 from rmqspark.cli.options import Json, Namesrv, Yes, confirm
 from rmqspark.cli.output import print_json, print_table
+from rmqspark.cli.silent import telling
 from rmqspark.cli.topic_files import export, import_, replay
 from rmqspark.cli.topic_schema import schema
 from rmqspark.display import time_text
@@ -47,13 +48,16 @@ def list_topics(
     """Lists the topics. Example: rmq topic list --json"""
     from rmqspark.client.admin import AdminClient
 
-    with AdminClient(namesrv) as admin:
-        topics = admin.describe_topics(admin.topics(system=system))
+    with telling() as silence, AdminClient(namesrv) as admin:
+        topics = admin.describe_topics(admin.topics(system=system), on_silent=silence)
     if as_json:
         print_json([_summary(topic) for topic in topics])
         return
     columns = ("topic", "type", "brokers", "queues", "perm", "messages")
-    rows = [tuple(_summary(topic).values()) for topic in topics]
+    rows = [
+        (each.name, each.message_type, each.broker_count, each.queue_count, each.perm, each.message_count)
+        for each in topics
+    ]
     print_table(columns, rows, empty="No topics yet. Make one with: rmq topic create orders")
 
 
@@ -123,13 +127,13 @@ def describe(topic: Topic, namesrv: Namesrv = None, as_json: Json = False) -> No
     """Shows a topic's settings and its queues' offsets. Example: rmq topic describe orders"""
     from rmqspark.client.admin import AdminClient
 
-    with AdminClient(namesrv) as admin:
-        described = admin.topic(topic)
+    with telling() as silence, AdminClient(namesrv) as admin:
+        described = admin.topic(topic, on_silent=silence)
     if as_json:
         print_json(_document(described))
         return
-    types = ", ".join(_types(described)).upper()
-    print(f"{described.name} ({types}): {_where(described)}, {counted(described.message_count, 'message')}\n")
+    types = (described.message_type or "unknown").upper()
+    print(f"{described.name} ({types}): {_where(described)}, {_message_count(described)}\n")
     rows = [
         (
             q.queue.broker_name,
@@ -150,7 +154,7 @@ def delete(topic: Topic, yes: Yes = False, namesrv: Namesrv = None) -> None:
     from rmqspark.client.admin import AdminClient
 
     with AdminClient(namesrv) as admin:
-        count = admin.topic(topic).message_count
+        count = admin.topic(topic).message_count or 0
         confirm(f"Delete topic {topic} with {counted(count, 'message')}?", yes=yes)
         admin.delete_topic(topic)
     print(f"Topic {topic} deleted.")
@@ -167,19 +171,20 @@ def _messages_beyond(topic: TopicDescription, queues: int) -> int:
     return sum(q.max_offset - q.min_offset for q in topic.queues if q.queue.queue_id >= queues)
 
 
-def _types(topic: TopicDescription) -> list[str]:
-    """What it is for, as --type says it: one, unless brokers differ."""
-    return sorted({broker.message_type.lower() for broker in topic.brokers})
+def _message_count(topic: TopicDescription) -> str:
+    silent = f"; unknown on {', '.join(sorted(topic.silent))}" if topic.silent else ""
+    return counted(topic.message_count or 0, "message") + silent
 
 
 def _summary(topic: TopicDescription) -> dict[str, Any]:
     return {
         "topic": topic.name,
-        "type": ", ".join(_types(topic)),
-        "brokers": len(topic.brokers),
-        "queues": len(topic.queues),
-        "perm": ", ".join(sorted({broker.perm for broker in topic.brokers})),
+        "type": topic.message_type,
+        "brokers": topic.broker_count,
+        "queues": topic.queue_count,
+        "perm": topic.perm,
         "messages": topic.message_count,
+        "silent": topic.silent,
     }
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import getpass
 import re
 import socket
-import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,11 +12,11 @@ import typer
 from rmqspark.cli.commands import VerbGroup
 from rmqspark.cli.options import Json, Namesrv, Yes, confirm
 from rmqspark.cli.output import print_facts, print_json, print_table
+from rmqspark.cli.silent import telling
 from rmqspark.protocol.names import MAX_TRANSACTIONAL_ID_LENGTH
 from rmqspark.words import counted, duration, size
 
 if TYPE_CHECKING:
-    from rmqspark.errors import RmqError
     from rmqspark.protocol.bodies.txn import ManualDecision, TxnState
     from rmqspark.protocol.headers.txn import TxnOutcome
 
@@ -34,10 +33,10 @@ def list_transactions(namesrv: Namesrv = None, as_json: Json = False) -> None:
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.client.txn import transactions
 
-    with ClusterClient(namesrv) as client:
-        states = transactions(client, on_silent=_say_silent)
+    with telling() as silence, ClusterClient(namesrv) as client:
+        states = transactions(client, on_silent=silence)
     if as_json:
-        print_json([_document(state) for state in states])
+        print_json([_document(state) | {"silent": silence.reasons} for state in states])
         return
     columns = ("id", "epoch", "version", "state", "age", "brokers", "rows", "size")
     rows = [
@@ -62,10 +61,10 @@ def describe(transactional_id: Id, namesrv: Namesrv = None, as_json: Json = Fals
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.client.decisions import decided, state_of
 
-    with ClusterClient(namesrv) as client:
-        state = state_of(client, transactional_id, on_silent=_say_silent)
+    with telling() as silence, ClusterClient(namesrv) as client:
+        state = state_of(client, transactional_id, on_silent=silence)
     if as_json:
-        print_json(_document(state))
+        print_json(_document(state) | {"silent": silence.reasons})
         return
     print_facts(
         {
@@ -109,7 +108,8 @@ def _decide(
     from rmqspark.client.decisions import decide, open_version, state_of
 
     with ClusterClient(namesrv) as client:
-        state = state_of(client, transactional_id, on_silent=_say_silent)
+        with telling() as silence:
+            state = state_of(client, transactional_id, on_silent=silence)
         if version is None:
             version = open_version(state)
         is_settled = version <= state.lastVersion  # nothing will be done: the coordinator says why
@@ -130,11 +130,6 @@ def _by_hand(decision: ManualDecision) -> str:
     from rmqspark.client.decisions import DONE, decided
 
     return f"version {decision.version} {DONE[decision.decision]} by {decided(decision.by, decision.atMs)}"
-
-
-def _say_silent(broker_name: str, error: RmqError) -> None:
-    """A broker that is down is why operators look here: what the others know is shown all the same."""
-    print(f"{broker_name} does not answer, and what it coordinates or holds is left out: {error}", file=sys.stderr)
 
 
 def _story(state: TxnState, version: int) -> str:

@@ -11,6 +11,7 @@ import typer
 from rmqspark.cli.commands import VerbGroup
 from rmqspark.cli.options import Json, Namesrv, Yes, confirm
 from rmqspark.cli.output import print_json, print_table
+from rmqspark.cli.silent import telling
 from rmqspark.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -100,9 +101,9 @@ def list_users(
     """Lists the users, and which servers have them. Example: rmq user list --json"""
     from rmqspark.client.admin import AdminClient
 
-    with AdminClient(namesrv) as admin:
-        users = admin.users(name)
-    _show(users, as_json=as_json, empty="No users.")
+    with telling() as silence, AdminClient(namesrv) as admin:
+        users = admin.users(name, on_silent=silence)
+    _show(users, silence.reasons, as_json=as_json, empty="No users.")
 
 
 @app.command("describe")
@@ -110,14 +111,14 @@ def describe(username: Username, namesrv: Namesrv = None, as_json: Json = False)
     """Shows one user; its password is shown to nobody. Example: rmq user describe ann"""
     from rmqspark.client.admin import AdminClient
 
-    with AdminClient(namesrv) as admin:
-        users = admin.user(username)
-    _show(users, as_json=as_json, empty="")
+    with telling() as silence, AdminClient(namesrv) as admin:
+        users = admin.user(username, on_silent=silence)
+    _show(users, silence.reasons, as_json=as_json, empty="")
 
 
-def _show(users: Sequence[User], *, as_json: bool, empty: str) -> None:
+def _show(users: Sequence[User], silent: dict[str, str], *, as_json: bool, empty: str) -> None:
     if as_json:
-        print_json([_document(user) for user in users])
+        print_json([_document(user) | {"silent": silent} for user in users])
         return
     rows = [(user.username, user.user_type, user.enabled, ", ".join(user.servers)) for user in users]
     print_table(("user", "type", "enabled", "on"), rows, empty=empty)

@@ -14,7 +14,9 @@ from rmqspark.client import (
     dead_letter_resends,
     dead_letters,
     group_resets,
+    groups_described,
     journeys,
+    topics_described,
 )
 from rmqspark.client.arguments import takes_what_it_says
 from rmqspark.client.broker_admin import LATEST_MS, BrokerAdmin
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from rmqspark.client.descriptions import GroupDescription, TopicDescription
     from rmqspark.client.group_resets import QueueReset
     from rmqspark.client.journey import Journey
+    from rmqspark.client.silence import OnSilent
     from rmqspark.clock import Clock
     from rmqspark.message_queue import MessageQueue
     from rmqspark.model import ReceivedMessage
@@ -43,7 +46,12 @@ if TYPE_CHECKING:
 
 @takes_what_it_says
 class AdminClient:
-    """Creates, looks at and deletes what a cluster has. A context manager."""
+    """Creates, looks at and deletes what a cluster has. A context manager.
+
+    What only looks takes `on_silent`, which hears of each broker that does not answer, and why; what the others know is
+    the answer then, and has `silent` where it has figures. Without it such a broker is an error. A
+    `rmqspark.client.silence.Silence` given to several calls has each such broker waited for once.
+    """
 
     def __init__(self, namesrv: str | None = None, *, clock: Clock | None = None, access: Access | None = None) -> None:
         """`namesrv` is "h1:9876;h2:9876"; None takes $RMQ_NAMESRV, $NAMESRV_ADDR, or this machine. `access` None is
@@ -116,13 +124,13 @@ class AdminClient:
         """The names of the users' topics; with `system`, RocketMQ's own too."""
         return self._cluster.topics() if system else user_topics(self._cluster)
 
-    def topic(self, name: str) -> TopicDescription:
+    def topic(self, name: str, *, on_silent: OnSilent | None = None) -> TopicDescription:
         """Settings per broker, and offsets per queue. TopicNotFound."""
-        return admin_topics.describe_topic(self._cluster, name)
+        return topics_described.describe_topic(self._cluster, name, on_silent=on_silent)
 
-    def describe_topics(self, names: Sequence[str]) -> list[TopicDescription]:
+    def describe_topics(self, names: Sequence[str], *, on_silent: OnSilent | None = None) -> list[TopicDescription]:
         """The same of many topics, in about the time of one: those that are there still, by name."""
-        return admin_topics.describe_topics(self._cluster, names)
+        return topics_described.describe_topics(self._cluster, names, on_silent=on_silent)
 
     def queues(self, topic: str) -> list[MessageQueue]:
         """The queues that can be read, in the order that all clients use. TopicNotFound."""
@@ -131,13 +139,17 @@ class AdminClient:
 
     # --- groups ------------------------------------------------------------------------------------------------------
 
-    def groups(self, *, system: bool = False) -> list[str]:
+    def groups(self, *, system: bool = False, on_silent: OnSilent | None = None) -> list[str]:
         """The names of consumer groups; with `system`, the predefined ones too."""
-        return admin_groups.list_groups(self._cluster, system=system)
+        return admin_groups.list_groups(self._cluster, system=system, on_silent=on_silent)
 
-    def group(self, name: str) -> GroupDescription:
+    def group(self, name: str, *, on_silent: OnSilent | None = None) -> GroupDescription:
         """Members, and committed offset and lag per queue; never committed is None. GroupNotFound."""
-        return admin_groups.describe_group(self._cluster, name)
+        return groups_described.describe_group(self._cluster, name, on_silent=on_silent)
+
+    def describe_groups(self, names: Sequence[str], *, on_silent: OnSilent | None = None) -> list[GroupDescription]:
+        """The same of many groups, asked about together: those that are there still, by name."""
+        return groups_described.describe_groups(self._cluster, names, on_silent=on_silent)
 
     def delete_group(self, name: str) -> None:
         """Deletes a group and its committed offsets. GroupNotFound."""
@@ -194,13 +206,13 @@ class AdminClient:
 
     # --- dead letters ------------------------------------------------------------------------------------------------
 
-    def dead_letter_counts(self) -> list[DeadLetterCount]:
+    def dead_letter_counts(self, *, on_silent: OnSilent | None = None) -> list[DeadLetterCount]:
         """The groups that have dead letters, and how many."""
-        return dead_letters.count_dead_letters(self._cluster)
+        return dead_letters.count_dead_letters(self._cluster, on_silent=on_silent)
 
-    def dead_letters(self, group: str, max_count: int = 64) -> list[DeadLetter]:
+    def dead_letters(self, group: str, max_count: int = 64, *, on_silent: OnSilent | None = None) -> list[DeadLetter]:
         """What the group has consumed in vain, oldest first; the newest `max_count`. GroupNotFound."""
-        return dead_letters.newest_dead_letters(self._cluster, group, max_count)
+        return dead_letters.newest_dead_letters(self._cluster, group, max_count, on_silent=on_silent)
 
     def resend_dead_letters(
         self,
@@ -254,13 +266,13 @@ class AdminClient:
         """With all its rights. NotFound."""
         admin_access.delete_user(self._cluster, username)
 
-    def users(self, name: str = "") -> list[User]:
+    def users(self, name: str = "", *, on_silent: OnSilent | None = None) -> list[User]:
         """Those with this in their name. One that servers have differently is in it more than once."""
-        return admin_access.list_users(self._cluster, name)
+        return admin_access.list_users(self._cluster, name, on_silent=on_silent)
 
-    def user(self, username: str) -> list[User]:
+    def user(self, username: str, *, on_silent: OnSilent | None = None) -> list[User]:
         """One user, as its servers have it: more than one entry where they differ. NotFound."""
-        return admin_access.describe_user(self._cluster, username)
+        return admin_access.describe_user(self._cluster, username, on_silent=on_silent)
 
     def create_acl(
         self,
@@ -281,13 +293,13 @@ class AdminClient:
         is."""
         admin_access.delete_acl(self._cluster, username, resource, policy_type)
 
-    def acls(self, name: str = "", resource: str = "") -> list[Right]:
+    def acls(self, name: str = "", resource: str = "", *, on_silent: OnSilent | None = None) -> list[Right]:
         """The rights of users with this in their name, of resources with this in theirs."""
-        return admin_access.list_acls(self._cluster, name, resource)
+        return admin_access.list_acls(self._cluster, name, resource, on_silent=on_silent)
 
-    def rights(self, username: str) -> list[Right]:
+    def rights(self, username: str, *, on_silent: OnSilent | None = None) -> list[Right]:
         """What one user may do. NotFound where there is no such user."""
-        return admin_access.describe_acl(self._cluster, username)
+        return admin_access.describe_acl(self._cluster, username, on_silent=on_silent)
 
     # --- brokers -----------------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqspark.client.admin_topics import masters
 from rmqspark.client.broker_admin import ADMIN_TIMEOUT_MS
+from rmqspark.client.silence import RollCall, remembered
 from rmqspark.errors import InvalidArgument, NoPermission, NotFound, NotSupported, RmqError
 from rmqspark.protocol.bodies.access_control import (
     AclInfo,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
     from rmqspark.client.broker_client import BrokerClient
     from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.silence import OnSilent
     from rmqspark.remoting.response import Response
 
     Call = Callable[[RequestCode, msgspec.Struct, bytes], Response]
@@ -125,20 +127,25 @@ def delete_user(cluster: ClusterClient, username: str) -> None:
     _everywhere(cluster, _request(RequestCode.AUTH_DELETE_USER, UserRequestHeader(username)))
 
 
-def list_users(cluster: ClusterClient, name: str = "") -> list[User]:
-    """Those with this in their name. One that servers have differently is in it more than once."""
+def list_users(cluster: ClusterClient, name: str = "", *, on_silent: OnSilent | None = None) -> list[User]:
+    """Those with this in their name. One that servers have differently is in it more than once. A server that does not
+    answer is told to `on_silent` and left out, unless none does; without that it is an error."""
     found: dict[tuple[str, str, bool], list[str]] = {}
-    for server, answer in _asked(cluster, _request(RequestCode.AUTH_LIST_USER, ListUsersRequestHeader(name))):
+    ask = _request(RequestCode.AUTH_LIST_USER, ListUsersRequestHeader(name))
+    for server, answer in _asked(cluster, ask, on_silent=on_silent):
         for info in decode_users(answer.body):
             user = info.username or "", info.userType or "", info.userStatus != "disable"
             found.setdefault(user, []).append(server)
     return [User(*user, tuple(servers)) for user, servers in sorted(found.items())]
 
 
-def describe_user(cluster: ClusterClient, username: str) -> list[User]:
-    """The same of one user. NotFound."""
-    found = [user for user in list_users(cluster, username) if user.username == username]
+def describe_user(cluster: ClusterClient, username: str, *, on_silent: OnSilent | None = None) -> list[User]:
+    """The same of one user. NotFound, where all servers answer."""
+    silence = remembered(on_silent)
+    found = [user for user in list_users(cluster, username, on_silent=silence) if user.username == username]
     if not found:
+        if silence is not None:
+            silence.insist()
         raise NotFound(f"There is no user {username!r}.", hint="rmq user list shows those that exist.")
     return found
 
@@ -174,20 +181,23 @@ def delete_acl(cluster: ClusterClient, username: str, resource: str | None, poli
     _everywhere(cluster, _request(RequestCode.AUTH_DELETE_ACL, header), there)
 
 
-def list_acls(cluster: ClusterClient, name: str = "", resource: str = "") -> list[Right]:
-    """Those of users with this in their name, about resources with this in theirs."""
+def list_acls(
+    cluster: ClusterClient, name: str = "", resource: str = "", *, on_silent: OnSilent | None = None
+) -> list[Right]:
+    """Those of users with this in their name, about resources with this in theirs. `on_silent` as for `list_users`."""
     header = ListAclsRequestHeader(name or None, resource or None)
     found: dict[tuple[str, str, str, tuple[str, ...], tuple[str, ...], str], list[str]] = {}
-    for server, answer in _asked(cluster, _request(RequestCode.AUTH_LIST_ACL, header)):
+    for server, answer in _asked(cluster, _request(RequestCode.AUTH_LIST_ACL, header), on_silent=on_silent):
         for right in _rights(decode_acls(answer.body)):
             found.setdefault(right, []).append(server)
     return [Right(*right, tuple(servers)) for right, servers in sorted(found.items())]
 
 
-def describe_acl(cluster: ClusterClient, username: str) -> list[Right]:
+def describe_acl(cluster: ClusterClient, username: str, *, on_silent: OnSilent | None = None) -> list[Right]:
     """Those of one user. NotFound where there is no such user."""
-    describe_user(cluster, username)
-    return [right for right in list_acls(cluster, username) if right.username == username]
+    silence = remembered(on_silent)
+    describe_user(cluster, username, on_silent=silence)
+    return [right for right in list_acls(cluster, username, on_silent=silence) if right.username == username]
 
 
 def check_resource(resource: str) -> str:
@@ -231,22 +241,38 @@ def _everywhere(cluster: ClusterClient, ask: Ask, only: Collection[str] | None =
 
 
 def _asked(
-    cluster: ClusterClient, ask: Ask, done: Sequence[str] = (), only: Collection[str] | None = None
+    cluster: ClusterClient,
+    ask: Ask,
+    done: Sequence[str] = (),
+    only: Collection[str] | None = None,
+    on_silent: OnSilent | None = None,
 ) -> Iterator[tuple[str, Response]]:
     """The answer of each server, or of each that is named. What one raises says which it was, and which have done
     it."""
-    for server, call in _servers(cluster):
-        if only is not None and server not in only:
-            continue
-        try:
-            answer = ask(call)
-        except RmqError as error:
-            if isinstance(error, NotSupported) and server in cluster.name_servers.addresses:
-                continue
-            so_far = f" {', '.join(done)} had done it before." if done else ""
-            _tell(error, f"{server}: {error.message.rstrip('.')}.{so_far}", hint=error.hint)
-            raise
-        yield server, answer
+    servers = {server: call for server, call in _servers(cluster) if only is None or server in only}
+    roll = RollCall(cluster, on_silent)
+    for server, call in servers.items():
+        if (answer := _answer(cluster, roll, server, partial(ask, call), done)) is not None:
+            yield server, answer
+    roll.insist_on_one(servers)
+
+
+def _answer(
+    cluster: ClusterClient, roll: RollCall, server: str, ask: Callable[[], Response], done: Sequence[str]
+) -> Response | None:
+    """None of a name server without users, nor of a server that is silent."""
+    if roll.is_silent(server):
+        return None
+    try:
+        with roll.hears(server):
+            return ask()
+        return None
+    except RmqError as error:
+        if isinstance(error, NotSupported) and server in cluster.name_servers.addresses:
+            return None
+        so_far = f" {', '.join(done)} had done it before." if done else ""
+        _tell(error, f"{server}: {error.message.rstrip('.')}.{so_far}", hint=error.hint)
+        raise
 
 
 def _tell(error: RmqError, message: str, *, hint: str) -> None:

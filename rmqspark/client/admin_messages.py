@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqspark.client.broker_admin import BrokerAdmin
+from rmqspark.client.futures import then
 from rmqspark.client.key_walk import KeySearch, key_page
 from rmqspark.client.received import received_all
+from rmqspark.client.silence import RollCall, Silence
 from rmqspark.client.user_topics import user_topics
 from rmqspark.errors import InvalidArgument, MessageNotFound, NotFound
 from rmqspark.protocol.records.message_id import parse_offset_msg_id, unpack_host
@@ -15,9 +17,13 @@ from rmqspark.remoting.address import format_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from concurrent.futures import Future
 
+    from rmqspark.client.broker_client import BrokerClient
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.model import ReceivedMessage
+    from rmqspark.protocol.commands.command import Buffer
+    from rmqspark.remoting.response import Response
 
 MOST_ASKED_FOR = (1 << 31) - 1
 UNIQUE_MATCHES = 32  # RocketMQ's brokers look at that many entries for a unique id
@@ -25,6 +31,8 @@ UNIQUE_MATCHES = 32  # RocketMQ's brokers look at that many entries for a unique
 
 def message_by_id(cluster: ClusterClient, msg_id: str, topic: str | None) -> ReceivedMessage:
     """The message with this offset id, or this unique id in `topic` (None: in any). MessageNotFound.
+
+    A broker that does not answer hides no message that another has; where none has it, that is the error.
 
     An offset id holds an address. It is believed only if a broker of this cluster is registered there: whoever sends
     the id must not choose whom we connect to.
@@ -34,10 +42,12 @@ def message_by_id(cluster: ClusterClient, msg_id: str, topic: str | None) -> Rec
         broker_name, physical_offset = place
         record = BrokerAdmin(cluster.broker(broker_name)).message_at(physical_offset)
         return received_all(memoryview(record), broker_name)[0]
+    roll = RollCall(cluster, Silence())
     for candidate in [topic] if topic is not None else user_topics(cluster):
-        for message in _alike(cluster, candidate, msg_id):
+        for message in _alike(cluster, roll, candidate, msg_id):
             if message.properties.get(Property.UNIQ_KEY) == msg_id:
                 return message
+    roll.insist()
     raise not_found(msg_id, topic)
 
 
@@ -62,25 +72,25 @@ def in_order(messages: Iterable[ReceivedMessage]) -> list[ReceivedMessage]:
     return sorted(messages, key=lambda message: (message.store_timestamp_ms, message.queue, message.queue_offset))
 
 
-def _alike(cluster: ClusterClient, topic: str, unique_id: str) -> list[ReceivedMessage]:
+def _alike(cluster: ClusterClient, roll: RollCall, topic: str, unique_id: str) -> list[ReceivedMessage]:
     """What the index of each of the topic's brokers gives for a unique id: others may have the same hash."""
-    asked = [
-        (
-            broker_name,
-            BrokerAdmin(cluster.broker(broker_name)).submit_query(
-                topic, unique_id, unique=True, max_count=UNIQUE_MATCHES
-            ),
-        )
-        for broker_name in sorted(cluster.route(topic).brokers)
+    pairs = [(broker_name, topic) for broker_name in sorted(cluster.route(topic).brokers)]
+    answers = roll.ask(pairs, lambda broker, topic: _submit_query(broker, topic, unique_id))
+    return [
+        message for (name, _), found in answers.items() if found for message in received_all(memoryview(found), name)
     ]
-    messages: list[ReceivedMessage] = []
-    for broker_name, future in asked:
-        try:
-            response = future.result().raise_for_code()
-        except NotFound:
-            continue
-        messages += received_all(memoryview(response.body), broker_name)
-    return messages
+
+
+def _submit_query(broker: BrokerClient, topic: str, unique_id: str) -> Future[Buffer]:
+    query = BrokerAdmin(broker).submit_query(topic, unique_id, unique=True, max_count=UNIQUE_MATCHES)
+    return then(query, _records)
+
+
+def _records(response: Response) -> Buffer:
+    try:
+        return response.raise_for_code().body
+    except NotFound:
+        return b""
 
 
 def place_of(cluster: ClusterClient, msg_id: str) -> tuple[str, int] | None:

@@ -1,4 +1,4 @@
-"""Topics, as an administrator creates, changes, looks at and deletes them."""
+"""Topics, as an administrator creates, changes and deletes them. Looking at them is in `topics_described`."""
 
 from __future__ import annotations
 
@@ -7,29 +7,21 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rmqspark.client.broker_admin import ADMIN_TIMEOUT_MS, BrokerAdmin
-from rmqspark.client.descriptions import QueueDescription, TopicDescription, TopicOnBroker
-from rmqspark.client.routes import MASTER_ID, topic_route
+from rmqspark.client.broker_admin import BrokerAdmin
+from rmqspark.client.routes import MASTER_ID
 from rmqspark.errors import Conflict, InvalidArgument, NotFound, RequestTimeout, TopicNotFound, Unreachable
-from rmqspark.protocol.bodies.admin import TopicStatsTable
 from rmqspark.protocol.bodies.route import TopicConfig
-from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.headers.admin import TopicRequestHeader
 from rmqspark.protocol.names import Perm, check_topic
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-    from concurrent.futures import Future
+    from collections.abc import Mapping, Sequence
 
-    from rmqspark.client.broker_client import BrokerClient
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.client.routes import TopicRoute
     from rmqspark.protocol.bodies.route import TopicRouteData
-    from rmqspark.remoting.response import Response
 
 VISIBLE_WITHIN_MS = 5_000
 LOOK_AGAIN_MS = 10
-_AT_ONCE = 100  # topics: two requests each to every broker of theirs
 MESSAGE_TYPES = ("normal", "fifo", "delay", "transaction", "mixed")
 MESSAGE_TYPE_ATTRIBUTE = "message.type"
 
@@ -82,76 +74,13 @@ def update_topic(
 
 def delete_topic(cluster: ClusterClient, topic: str) -> None:
     """From every master and every name server: messages, queues and committed offsets are gone."""
-    route = _route(cluster, topic)
+    route = route_of(cluster, topic)
     for broker_name in route.brokers:
         if route.master(broker_name) is not None:
             BrokerAdmin(cluster.broker(broker_name)).delete_topic(topic)
     for name in cluster.cluster_info().clusterAddrTable:
         cluster.name_servers.forget_topic(topic, name)
     cluster.expire_route(topic)
-
-
-def describe_topic(cluster: ClusterClient, topic: str) -> TopicDescription:
-    configs = _configs(cluster, topic)
-    on_brokers = [_on_broker(broker_name, config) for broker_name, config in configs.items()]
-    return TopicDescription(
-        topic, on_brokers, [queue for name in configs for queue in queue_bounds(cluster, topic, name)]
-    )
-
-
-def describe_topics(cluster: ClusterClient, topics: Collection[str]) -> list[TopicDescription]:
-    """Those of the topics that are there still, by name: many are asked about at once, where `describe_topic` waits for
-    each answer. Unreachable where a broker of one of them is away."""
-    names = sorted(topics)
-    chunks = (names[first : first + _AT_ONCE] for first in range(0, len(names), _AT_ONCE))
-    return [topic for chunk in chunks for topic in _described(cluster, chunk)]
-
-
-def _described(cluster: ClusterClient, names: list[str]) -> list[TopicDescription]:
-    routes = cluster.name_servers.known_routes(names)
-    asked = [
-        (name, broker_name, _ask_about(cluster.broker(broker_name), name))
-        for name in names
-        if name in routes
-        for broker_name in sorted(topic_route(name, routes[name]).brokers)
-    ]
-    found: dict[str, TopicDescription] = {}
-    for name, broker_name, (config, stats) in asked:
-        try:
-            on_broker = _on_broker(broker_name, TopicConfig.decode(config.result().raise_for_code().body))
-            queues = _bounds(TopicStatsTable.decode(stats.result().raise_for_code().body))
-        except NotFound:
-            continue  # it is on its way out
-        topic = found.setdefault(name, TopicDescription(name, [], []))
-        topic.brokers.append(on_broker)
-        topic.queues.extend(queues)
-    return list(found.values())
-
-
-def _ask_about(broker: BrokerClient, topic: str) -> tuple[Future[Response], Future[Response]]:
-    header = TopicRequestHeader(topic)
-    return (
-        broker.submit(RequestCode.GET_TOPIC_CONFIG, header, timeout_ms=ADMIN_TIMEOUT_MS),
-        broker.submit(RequestCode.GET_TOPIC_STATS_INFO, header, timeout_ms=ADMIN_TIMEOUT_MS),
-    )
-
-
-def queue_bounds(cluster: ClusterClient, topic: str, broker_name: str) -> list[QueueDescription]:
-    """The queues that one broker has of the topic, with their offsets."""
-    return _bounds(BrokerAdmin(cluster.broker(broker_name)).topic_stats(topic))
-
-
-def _on_broker(broker_name: str, config: TopicConfig) -> TopicOnBroker:
-    return TopicOnBroker(
-        broker_name, config.readQueueNums, config.writeQueueNums, format_perm(config.perm), config.attributes
-    )
-
-
-def _bounds(stats: TopicStatsTable) -> list[QueueDescription]:
-    return [
-        QueueDescription(queue, bounds.minOffset, bounds.maxOffset, bounds.lastUpdateTimestamp)
-        for queue, bounds in sorted(stats.offsetTable.items())
-    ]
 
 
 def topic_config(topic: str, *, read_queues: int, write_queues: int, perm: str | int, message_type: str) -> TopicConfig:
@@ -193,24 +122,24 @@ def _configs(cluster: ClusterClient, topic: str) -> dict[str, TopicConfig]:
     """How each broker of the topic's route has it."""
     cluster.expire_route(topic)
     configs: dict[str, TopicConfig] = {}
-    for broker_name in sorted(_route(cluster, topic).brokers):
+    for broker_name in sorted(route_of(cluster, topic).brokers):
         try:
             configs[broker_name] = BrokerAdmin(cluster.broker(broker_name)).topic_config(topic)
         except NotFound:
             continue  # it is on its way out of this broker's route
     if not configs:
-        raise _not_found(topic)
+        raise no_topic(topic)
     return configs
 
 
-def _route(cluster: ClusterClient, topic: str) -> TopicRoute:
+def route_of(cluster: ClusterClient, topic: str) -> TopicRoute:
     try:
         return cluster.route(topic)
     except TopicNotFound:
-        raise _not_found(topic) from None
+        raise no_topic(topic) from None
 
 
-def _not_found(topic: str) -> TopicNotFound:
+def no_topic(topic: str) -> TopicNotFound:
     """Whoever looks at a topic, changes or deletes it has misspelled its name, and does not want it made."""
     return TopicNotFound(topic, hint="See which there are: rmq topic list")
 

@@ -146,6 +146,7 @@ _KINDS: Final = {
     "MessageQueue": _Kind("a MessageQueue(topic, broker name, queue id)", fits=_is_queue),
     "Mapping[MessageQueue, int]": _Kind("a mapping of MessageQueue to offset", fits=_is_commit),
     "Callable[..., object]": _Kind("a function", fits=callable),
+    "OnSilent": _Kind("a function of a broker's name and an error", fits=callable),
     "Access": _Kind("an Access(credentials, tls)", frozenset({Access}), is_secret=True),
     "Clock": _Kind("a Clock", fits=_has("now_ms", "monotonic_ms")),
     "Entropy": _Kind("an Entropy", fits=_has("below", "token")),

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+from rmqspark.client.futures import then
 from rmqspark.errors import BodyError, MessageNotFound, NotFound, ServerFault
 from rmqspark.protocol.bodies.admin import (
-    Connection,
     ConsumerConnection,
     ConsumeStats,
     GroupList,
@@ -33,7 +33,7 @@ from rmqspark.protocol.headers.consume import (
 from rmqspark.protocol.names import AUTO_CREATE_TOPIC
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from concurrent.futures import Future
 
     import msgspec
@@ -49,6 +49,8 @@ UNIQUE_KEY_FIELD = "_UNIQUE_KEY_QUERY"
 LATEST_MS = (1 << 63) - 1
 SINGLE_TAG = "SINGLE_TAG"
 
+T = TypeVar("T")
+
 
 class BrokerAdmin:
     """Administration of the broker that `broker` talks to."""
@@ -58,6 +60,9 @@ class BrokerAdmin:
 
     def _call(self, code: RequestCode, header: msgspec.Struct | None = None, body: bytes = b"") -> Response:
         return self.broker.call(code, header, body, timeout_ms=ADMIN_TIMEOUT_MS)
+
+    def _submit(self, code: RequestCode, header: msgspec.Struct | None, read: Callable[[Response], T]) -> Future[T]:
+        return then(self.broker.submit(code, header, timeout_ms=ADMIN_TIMEOUT_MS), read)
 
     # --- topics ------------------------------------------------------------------------------------------------------
 
@@ -80,6 +85,10 @@ class BrokerAdmin:
         response = self._call(RequestCode.GET_TOPIC_CONFIG, TopicRequestHeader(topic))
         return TopicConfig.decode(response.body)
 
+    def submit_topic_config(self, topic: str) -> Future[TopicConfig | None]:
+        """The same without waiting; None where it has no such topic."""
+        return self._submit(RequestCode.GET_TOPIC_CONFIG, TopicRequestHeader(topic), _topic_config)
+
     def delete_topic(self, topic: str) -> None:
         """Returns when no crash of the broker brings it back."""
         self._call(RequestCode.DELETE_TOPIC_IN_BROKER, TopicRequestHeader(topic))
@@ -88,11 +97,18 @@ class BrokerAdmin:
         response = self._call(RequestCode.GET_TOPIC_STATS_INFO, TopicRequestHeader(topic))
         return TopicStatsTable.decode(response.body)
 
+    def submit_topic_stats(self, topic: str) -> Future[TopicStatsTable]:
+        """The same without waiting; an empty table where it has no such topic."""
+        return self._submit(RequestCode.GET_TOPIC_STATS_INFO, TopicRequestHeader(topic), _topic_stats)
+
     # --- groups ------------------------------------------------------------------------------------------------------
 
     def groups(self) -> dict[str, SubscriptionGroupConfig]:
-        response = self._call(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
-        return SubscriptionGroupTable.decode(response.body).subscriptionGroupTable
+        return self.submit_groups().result()
+
+    def submit_groups(self) -> Future[dict[str, SubscriptionGroupConfig]]:
+        """The same without waiting."""
+        return self._submit(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, None, _groups)
 
     def delete_group(self, group: str) -> None:
         """Its committed offsets go with it."""
@@ -108,12 +124,12 @@ class BrokerAdmin:
 
     def group_topics(self, group: str) -> list[str]:
         """Topics for which the group has offsets here."""
+        return self.submit_group_topics(group).result()
+
+    def submit_group_topics(self, group: str) -> Future[list[str]]:
+        """The same without waiting."""
         header = QueryTopicsByConsumerRequestHeader(group)
-        try:
-            response = self._call(RequestCode.QUERY_TOPICS_BY_CONSUMER, header)
-        except NotFound:
-            return []
-        return TopicList.decode(response.body).topicList
+        return self._submit(RequestCode.QUERY_TOPICS_BY_CONSUMER, header, _topic_list)
 
     def groups_reading(self, topic: str) -> list[str]:
         """The groups that have offsets of the topic here, or are connected here and subscribe to it."""
@@ -122,24 +138,16 @@ class BrokerAdmin:
 
     def consumers(self, group: str) -> ConsumerConnection | None:
         """Its consumers that are connected here, and what they subscribe to; None where there are none."""
-        try:
-            response = self._call(RequestCode.GET_CONSUMER_CONNECTION_LIST, ConsumerGroupRequestHeader(group))
-        except NotFound:
-            return None
-        return ConsumerConnection.decode(response.body)
+        return self.submit_consumers(group).result()
 
-    def group_members(self, group: str) -> list[Connection]:
-        """Its consumers that are connected here; empty where there are none."""
-        connected = self.consumers(group)
-        return connected.connectionSet if connected is not None else []
+    def submit_consumers(self, group: str) -> Future[ConsumerConnection | None]:
+        """The same without waiting."""
+        header = ConsumerGroupRequestHeader(group)
+        return self._submit(RequestCode.GET_CONSUMER_CONNECTION_LIST, header, _consumers)
 
-    def consumed_per_second(self, group: str) -> float:
+    def submit_consumed_per_second(self, group: str) -> Future[float]:
         """How many messages a second it consumes here, lately; 0.0 too where the broker does not count that."""
-        try:
-            response = self._call(RequestCode.GET_CONSUME_STATS, GetConsumeStatsRequestHeader(group))
-        except NotFound:
-            return 0.0
-        return ConsumeStats.decode(response.body).consumeTps
+        return self._submit(RequestCode.GET_CONSUME_STATS, GetConsumeStatsRequestHeader(group), _consumed_per_second)
 
     # --- messages ----------------------------------------------------------------------------------------------------
 
@@ -224,3 +232,36 @@ def config_of(response: Response) -> dict[str, str]:
 def runtime_of(response: Response) -> dict[str, str]:
     """What GET_BROKER_RUNTIME_INFO answers."""
     return KVTable.decode(response.body).table
+
+
+def _topic_config(response: Response) -> TopicConfig | None:
+    return TopicConfig.decode(response.body) if _is_found(response) else None
+
+
+def _topic_stats(response: Response) -> TopicStatsTable:
+    return TopicStatsTable.decode(response.body) if _is_found(response) else TopicStatsTable()
+
+
+def _groups(response: Response) -> dict[str, SubscriptionGroupConfig]:
+    return SubscriptionGroupTable.decode(response.raise_for_code().body).subscriptionGroupTable
+
+
+def _topic_list(response: Response) -> list[str]:
+    return TopicList.decode(response.body).topicList if _is_found(response) else []
+
+
+def _consumers(response: Response) -> ConsumerConnection | None:
+    return ConsumerConnection.decode(response.body) if _is_found(response) else None
+
+
+def _consumed_per_second(response: Response) -> float:
+    return ConsumeStats.decode(response.body).consumeTps if _is_found(response) else 0.0
+
+
+def _is_found(response: Response) -> bool:
+    """False for what the broker does not know; raises any other error that the answer stands for."""
+    try:
+        response.raise_for_code()
+    except NotFound:
+        return False
+    return True

@@ -1,6 +1,5 @@
-"""How a cluster is: its name servers and brokers, each asked, and what is wrong with them.
-
-`look` asks, all brokers at once; `problems` is pure. A broker that does not answer is part of the picture and no error.
+"""How a cluster is: its name servers and brokers, each asked, all brokers at once. What is wrong with them is in
+`cluster_problems`. A broker that does not answer is part of the picture and no error.
 """
 
 from __future__ import annotations
@@ -13,26 +12,15 @@ from typing import TYPE_CHECKING, Final
 from rmqspark.client.broker_admin import ADMIN_TIMEOUT_MS, config_of, runtime_of
 from rmqspark.client.futures import then
 from rmqspark.client.replicas import ReplicaQuestions, Replicas
-from rmqspark.client.routes import MASTER_ID
 from rmqspark.client.user_topics import user_topics
 from rmqspark.errors import RmqError
 from rmqspark.protocol.codes import RequestCode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
     from concurrent.futures import Future
 
     from rmqspark.client.cluster_client import ClusterClient
-    from rmqspark.client.replicas import SlaveStatus
 
-WARNING: Final = "warning"
-CRITICAL: Final = "critical"
-
-_DISPATCH_BEHIND_BYTES: Final = 64 << 20
-_WAIT_MS: Final = 1_000  # of the oldest send in a queue of RocketMQ's; it refuses sends that have waited 200 ms
-_FULL_PERCENT: Final = 90  # RocketMQ's system property diskSpaceWarningLevelRatio
-_NEARLY_FULL_PERCENT: Final = 85
-_ROOM_LEFT: Final = 1.25  # of what is to stay free: nearly full
 _FREE: Final = re.compile(r"Free : ([\d.]+) ?(B|KiB|MiB|GiB|TiB|PiB)")
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
@@ -70,7 +58,7 @@ class BrokerStatus:
     @property
     def slaves_wanted(self) -> int:
         """How many slaves a sender waits for."""
-        return max(0, (_whole(self.settings.get("inSyncReplicas")) or 1) - 1) if self.role == "SYNC_MASTER" else 0
+        return max(0, (whole(self.settings.get("inSyncReplicas")) or 1) - 1) if self.role == "SYNC_MASTER" else 0
 
     @property
     def address(self) -> str:
@@ -97,11 +85,11 @@ class BrokerStatus:
     @property
     def stored(self) -> int | None:
         """Messages that came in since it was started."""
-        return _whole(self.runtime.get("msgPutTotalTodayNow"))
+        return whole(self.runtime.get("msgPutTotalTodayNow"))
 
     @property
     def read(self) -> int | None:
-        return _whole(self.runtime.get("msgGetTotalTodayNow"))
+        return whole(self.runtime.get("msgGetTotalTodayNow"))
 
     @property
     def disk_used(self) -> float | None:
@@ -115,7 +103,7 @@ class BrokerStatus:
         return int(float(found[1]) * 1024 ** _UNITS.index(found[2])) if found else None
 
     def uptime_ms(self, now_ms: int) -> int | None:
-        boot_ms = _whole(self.runtime.get("bootTimestamp"))
+        boot_ms = whole(self.runtime.get("bootTimestamp"))
         return None if boot_ms is None else max(0, now_ms - boot_ms)
 
 
@@ -127,15 +115,6 @@ class ClusterStatus:
     name_servers: list[NameServerStatus]
     brokers: list[BrokerStatus]
     lost_routes: dict[str, list[str]]
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """`severity` is warning or critical; `subject` names a server or topic."""
-
-    severity: str
-    subject: str
-    story: str
 
 
 def look(cluster: ClusterClient, broker_name: str | None = None, *, with_routes: bool = True) -> ClusterStatus:
@@ -165,24 +144,6 @@ def look(cluster: ClusterClient, broker_name: str | None = None, *, with_routes:
         there = _answered(known, runtime, config)
         brokers.append(replace(there, replicas=replicas.answered(there.settings)))
     return ClusterStatus(name_servers, brokers, lost)
-
-
-def problems(status: ClusterStatus) -> list[Problem]:
-    """What is wrong, the worst first. Pure."""
-    found = [*_about_name_servers(status), *_about_routes(status)]
-    if not status.brokers:
-        found.append(Problem(CRITICAL, "brokers", "none is registered"))
-    for broker in status.brokers:
-        found += (Problem(severity, broker.name, story) for severity, story in _about_broker(broker))
-        found += (
-            Problem(WARNING, slave_name(slave), slave.problem) for slave in broker.replicas.slaves if slave.problem
-        )
-    return sorted(found, key=lambda problem: problem.severity != CRITICAL)
-
-
-def slave_name(slave: SlaveStatus) -> str:
-    """The subject of problems with it."""
-    return f"slave {slave.broker_id} of {slave.broker_name}"
 
 
 def _ask(cluster: ClusterClient, broker_name: str, code: RequestCode) -> Future[dict[str, str]] | RmqError:
@@ -231,78 +192,13 @@ def _routes(cluster: ClusterClient) -> tuple[Counter[str], Counter[str], dict[st
     return topics, queues, lost
 
 
-def _about_name_servers(status: ClusterStatus) -> Iterator[Problem]:
-    everybody = {broker.name for broker in status.brokers}.union(*(each.brokers for each in status.name_servers))
-    for each in status.name_servers:
-        if each.silence:
-            yield Problem(WARNING, f"name server {each.address}", f"does not answer: {each.silence}")
-        elif missing := sorted(everybody - each.brokers):
-            yield Problem(WARNING, f"name server {each.address}", f"does not know {', '.join(missing)}")
-
-
-def _about_routes(status: ClusterStatus) -> Iterator[Problem]:
-    for topic, gone in sorted(status.lost_routes.items()):
-        where = f"on {', '.join(gone)}, not registered now" if gone else "on no broker that is registered now"
-        yield Problem(WARNING, f"topic {topic}", f"has queues {where}")
-
-
-def _about_broker(broker: BrokerStatus) -> Iterator[tuple[str, str]]:
-    if broker.silence:
-        yield CRITICAL, f"is registered and does not answer: {broker.silence}"
-        return
-    if MASTER_ID not in broker.addresses:
-        yield CRITICAL, "has no master and takes no messages"
-    if refusal := broker.runtime.get("refusesMessages"):
-        yield CRITICAL, f"takes no messages: {refusal}"
-    else:
-        yield from _about_disk(broker)
-    if broker.runtime.get("brokerActive", "true") != "true":
-        yield WARNING, "is not active: it delivers no delayed messages, nor asks about transactions"
-    if (behind := _whole(broker.runtime.get("dispatchBehindBytes")) or 0) > _DISPATCH_BEHIND_BYTES:
-        yield WARNING, f"its queues are {behind >> 20:,} MiB behind its log"
-    if (waiting := _whole(broker.runtime.get("sendThreadPoolQueueHeadWaitTimeMills")) or 0) > _WAIT_MS:
-        yield WARNING, f"a send has been waiting for {waiting:,} ms"
-    yield from _about_replicas(broker)
-
-
-def _about_replicas(broker: BrokerStatus) -> Iterator[tuple[str, str]]:
-    there, wanted = broker.replicas.in_sync, broker.slaves_wanted
-    if there is not None and there < wanted:
-        yield WARNING, f"a send waits for {wanted} slave{'s' * (wanted > 1)} in sync, and there {_is(there)}"
-
-
-def _is(count: int) -> str:
-    return {0: "is none", 1: "is one"}.get(count, f"are {count}")
-
-
-def _about_disk(broker: BrokerStatus) -> Iterator[tuple[str, str]]:
-    least, free = _whole(broker.settings.get("minFreeBytes")) or 0, broker.disk_free_bytes
-    if least:
-        if free is not None and free < least * _ROOM_LEFT:
-            yield WARNING, f"its disk is nearly full: {free >> 20:,} MiB are free, {least >> 20:,} MiB are to stay so"
-        return
-    if broker.disk_used is None:
-        return
-    used = round(broker.disk_used * 100)
-    if used >= _percent(broker.settings, "diskSpaceWarningLevelRatio", _FULL_PERCENT):
-        yield CRITICAL, f"its disk is full: {used} percent are used, and it takes no messages"
-    elif used >= _percent(broker.settings, "diskSpaceCleanForciblyRatio", _NEARLY_FULL_PERCENT):
-        yield (
-            WARNING,
-            f"its disk is nearly full: {used} percent are used, and messages that have not expired are deleted",
-        )
-
-
-def _percent(settings: Mapping[str, str], name: str, default: int) -> int:
-    return _whole(settings.get(name)) or default
-
-
 def _rate(text: str | None) -> float | None:
     """The first of "a b c": of ten seconds, a minute, ten minutes."""
     return _decimal(text.split()[0]) if text and text.split() else None
 
 
-def _whole(text: str | None) -> int | None:
+def whole(text: str | None) -> int | None:
+    """A number as brokers say it; None where it is none."""
     try:
         return None if text is None else int(text)
     except ValueError:

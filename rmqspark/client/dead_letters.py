@@ -6,14 +6,17 @@ committed offset there, which nothing else uses. Spec: semantics, section 8.9.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import defaultdict
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rmqspark.client.admin_topics import masters, queue_bounds
+from rmqspark.client.admin_topics import masters
 from rmqspark.client.broker_admin import BrokerAdmin
 from rmqspark.client.broker_client import NO_GROUP
 from rmqspark.client.pull_request import PullStatus
 from rmqspark.client.received import received
+from rmqspark.client.silence import RollCall
+from rmqspark.client.topics_described import bounds_in
 from rmqspark.errors import GroupNotFound, InvalidArgument, TopicNotFound
 from rmqspark.model import ReceivedMessage
 from rmqspark.protocol.names import DLQ_PREFIX, check_group, dead_letter_topic
@@ -21,12 +24,14 @@ from rmqspark.protocol.records.properties import Property
 from rmqspark.protocol.records.record import decode_record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+    from concurrent.futures import Future
 
+    from rmqspark.client.broker_client import BrokerClient
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.client.descriptions import QueueDescription
+    from rmqspark.client.silence import OnSilent
     from rmqspark.message_queue import MessageQueue
-    from rmqspark.protocol.bodies.admin import SubscriptionGroupConfig
     from rmqspark.protocol.records.record import Record
 
 CHUNK: Final = 32  # letters at a time; RocketMQ's brokers answer no pull with more
@@ -36,14 +41,16 @@ RETRIES: Final = 16  # RocketMQ's retryMaxTimes, where a group is not known any 
 @dataclass(frozen=True, slots=True)
 class DeadLetterCount:
     """The dead letters of one group. `waiting` are those that were not sent again, the first of them since
-    `waiting_since_ms`; times are None where there are none."""
+    `waiting_since_ms`; times are None where there are none. `silent` are brokers that do not answer, and why: what they
+    have is in no figure, and where all are that have any, `count` and `waiting` are None: unknown."""
 
     group: str
-    count: int
-    waiting: int
+    count: int | None
+    waiting: int | None
     oldest_ms: int | None
     newest_ms: int | None
     waiting_since_ms: int | None
+    silent: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,27 +77,37 @@ class DeadLetterQueue(NamedTuple):
         return self.bounds.queue
 
 
-def count_dead_letters(cluster: ClusterClient) -> list[DeadLetterCount]:
-    """The groups that have dead letters, by name."""
+def count_dead_letters(cluster: ClusterClient, *, on_silent: OnSilent | None = None) -> list[DeadLetterCount]:
+    """The groups that have dead letters, by name. A broker that does not answer is told to `on_silent` and left out,
+    unless none does; without that it is an error."""
     groups = [topic.removeprefix(DLQ_PREFIX) for topic in cluster.topics() if topic.startswith(DLQ_PREFIX)]
-    counts = (_count(cluster, group) for group in groups)
-    return [count for count in counts if count.count]
+    roll = RollCall(cluster, on_silent)
+    places = _places(cluster, groups)
+    held = _held(roll, places)
+    roll.insist_on_any()
+    counts = (_count(cluster, roll, group, places[group], held[group]) for group in groups if group in places)
+    return [count for count in counts if count.count != 0]
 
 
-def newest_dead_letters(cluster: ClusterClient, group: str, max_count: int) -> list[DeadLetter]:
-    """The newest dead letters of a group, oldest first. GroupNotFound where there is neither a group nor a letter."""
+def newest_dead_letters(
+    cluster: ClusterClient, group: str, max_count: int, *, on_silent: OnSilent | None = None
+) -> list[DeadLetter]:
+    """The newest dead letters of a group, oldest first. GroupNotFound where there is neither a group nor a letter.
+    `on_silent` as in `count_dead_letters`; where all brokers are silent that have any it is an error, too."""
     if max_count < 1:
         raise InvalidArgument(f"max_count is 1 or more, not {max_count}.")
-    queues = dead_letter_queues(cluster, group)
-    retries = _retries(cluster, group)
-    letters = [
-        dead_letter(record, held.queue.broker_name, retries, is_resent=record.queue_offset < held.settled)
-        for held in queues
-        for records in read_chunks(
-            cluster, held.queue, max(held.bounds.min_offset, held.bounds.max_offset - max_count), held.bounds.max_offset
-        )
-        for record in records
-    ]
+    roll = RollCall(cluster, on_silent)
+    queues = _queues_of(cluster, roll, group)
+    retries = _retries(roll, masters(cluster), group) if queues else RETRIES
+    letters: list[DeadLetter] = []
+    for held in queues:
+        end = held.bounds.max_offset
+        with roll.hears(held.queue.broker_name):
+            letters += [
+                dead_letter(record, held.queue.broker_name, retries, is_resent=record.queue_offset < held.settled)
+                for records in read_chunks(cluster, held.queue, max(held.bounds.min_offset, end - max_count), end)
+                for record in records
+            ]
     letters.sort(key=lambda letter: (letter.message.store_timestamp_ms, letter.message.queue))
     return letters[-max_count:]
 
@@ -98,22 +115,59 @@ def newest_dead_letters(cluster: ClusterClient, group: str, max_count: int) -> l
 def dead_letter_queues(cluster: ClusterClient, group: str) -> list[DeadLetterQueue]:
     """Those of each broker; none where the group has no dead letters. GroupNotFound where there is no such group,
     either."""
-    topic = dead_letter_topic(check_group(group))
-    cluster.expire_route(topic)
-    try:
-        brokers = sorted(cluster.route(topic).brokers)
-    except TopicNotFound:
-        if not any(group in _groups_of(cluster, name) for name in masters(cluster)):
-            hint = "rmq dlq list shows those that have dead letters, rmq group list all."
-            raise GroupNotFound(group, hint=hint) from None
-        return []
-    return [
-        DeadLetterQueue(
-            bounds, _settled(bounds, cluster.broker(name).query_offset(group, topic, bounds.queue.queue_id))
-        )
-        for name in brokers
-        for bounds in queue_bounds(cluster, topic, name)
-    ]
+    return _queues_of(cluster, RollCall(cluster), group)
+
+
+def _queues_of(cluster: ClusterClient, roll: RollCall, group: str) -> list[DeadLetterQueue]:
+    places = _places(cluster, [check_group(group)])
+    if places:
+        found = _held(roll, places)[group]
+        roll.insist_on_one(places[group])
+        return found
+    if not _is_known(cluster, roll, group):
+        roll.insist()
+        raise GroupNotFound(group, hint="rmq dlq list shows those that have dead letters, rmq group list all.")
+    return []
+
+
+def _is_known(cluster: ClusterClient, roll: RollCall, group: str) -> bool:
+    """Whether any broker knows the group: the first that does is enough."""
+    for name in masters(cluster):
+        with roll.hears(name):
+            if group in BrokerAdmin(cluster.broker(name)).groups():
+                return True
+    return False
+
+
+def _places(cluster: ClusterClient, groups: Sequence[str]) -> dict[str, list[str]]:
+    """The brokers that have dead letters of each group, or had; without groups that have none."""
+    topics = {group: dead_letter_topic(group) for group in groups}
+    for topic in topics.values():
+        cluster.expire_route(topic)
+    cluster.look_up(list(topics.values()))
+    places = {}
+    for group, topic in topics.items():
+        try:
+            places[group] = sorted(cluster.route(topic).brokers)
+        except TopicNotFound:
+            continue
+    return places
+
+
+def _held(roll: RollCall, places: dict[str, list[str]]) -> defaultdict[str, list[DeadLetterQueue]]:
+    """What each broker that answers has of each group."""
+    pairs = [(broker_name, group) for group, broker_names in places.items() for broker_name in broker_names]
+    tables = roll.ask(pairs, lambda broker, group: BrokerAdmin(broker).submit_topic_stats(dead_letter_topic(group)))
+    bounds = [(name, (group, each)) for (name, group), table in tables.items() for each in bounds_in(table)]
+    held: defaultdict[str, list[DeadLetterQueue]] = defaultdict(list)
+    for (_, (group, each)), committed in roll.ask(bounds, _submit_settled).items():
+        held[group].append(DeadLetterQueue(each, _settled(each, committed)))
+    return held
+
+
+def _submit_settled(broker: BrokerClient, of: tuple[str, QueueDescription]) -> Future[int | None]:
+    group, bounds = of
+    return broker.submit_query_offset(group, bounds.queue.topic, bounds.queue.queue_id)
 
 
 def read_chunks(cluster: ClusterClient, queue: MessageQueue, start: int, end: int) -> Iterator[list[Record]]:
@@ -148,25 +202,31 @@ def origin_topic(properties: dict[str, str]) -> str | None:
     return properties.get(Property.RETRY_TOPIC) or properties.get(Property.DLQ_ORIGIN_TOPIC)
 
 
-def _count(cluster: ClusterClient, group: str) -> DeadLetterCount:
-    filled = [held for held in dead_letter_queues(cluster, group) if held.bounds.min_offset < held.bounds.max_offset]
+def _count(
+    cluster: ClusterClient, roll: RollCall, group: str, broker_names: Sequence[str], held: Sequence[DeadLetterQueue]
+) -> DeadLetterCount:
+    filled = [each for each in held if each.bounds.min_offset < each.bounds.max_offset]
+    oldest_ms = _first_stored_ms(cluster, roll, {each.queue: each.bounds.min_offset for each in filled})
+    since_ms = _first_stored_ms(cluster, roll, {each.queue: each.settled for each in filled})
+    silent = {name: roll.silent[name] for name in broker_names if roll.is_silent(name)}
+    is_known = bool(held) or not silent
     return DeadLetterCount(
         group,
-        sum(held.bounds.max_offset - held.bounds.min_offset for held in filled),
-        sum(held.bounds.max_offset - held.settled for held in filled),
-        _first_stored_ms(cluster, {held.queue: held.bounds.min_offset for held in filled}),
-        max((held.bounds.last_stored_ms for held in filled), default=None),
-        _first_stored_ms(cluster, {held.queue: held.settled for held in filled}),
+        sum(each.bounds.max_offset - each.bounds.min_offset for each in filled) if is_known else None,
+        sum(each.bounds.max_offset - each.settled for each in filled) if is_known else None,
+        oldest_ms,
+        max((each.bounds.last_stored_ms for each in filled), default=None),
+        since_ms,
+        silent,
     )
 
 
-def _first_stored_ms(cluster: ClusterClient, starts: dict[MessageQueue, int]) -> int | None:
+def _first_stored_ms(cluster: ClusterClient, roll: RollCall, starts: dict[MessageQueue, int]) -> int | None:
     """When the first message from there on was stored, of all these queues."""
-    found = [
-        record.store_timestamp_ms
-        for queue, start in starts.items()
-        for record in _next_records(cluster, queue, start, 1)
-    ]
+    found: list[int] = []
+    for queue, start in starts.items():
+        with roll.hears(queue.broker_name):
+            found += [record.store_timestamp_ms for record in _next_records(cluster, queue, start, 1)]
     return min(found, default=None)
 
 
@@ -177,14 +237,12 @@ def _settled(bounds: QueueDescription, committed: int | None) -> int:
     return max(bounds.min_offset, committed)
 
 
-def _retries(cluster: ClusterClient, group: str) -> int:
+def _retries(roll: RollCall, broker_names: Sequence[str], group: str) -> int:
     """How often the group's messages come again."""
-    configs = (_groups_of(cluster, name).get(group) for name in masters(cluster))
+    asked = ((name, None) for name in broker_names)
+    known = roll.ask(asked, lambda broker, _: BrokerAdmin(broker).submit_groups())
+    configs = (groups.get(group) for groups in known.values())
     return next((config.retryMaxTimes for config in configs if config is not None), RETRIES)
-
-
-def _groups_of(cluster: ClusterClient, broker_name: str) -> dict[str, SubscriptionGroupConfig]:
-    return BrokerAdmin(cluster.broker(broker_name)).groups()
 
 
 def _next_records(cluster: ClusterClient, queue: MessageQueue, start: int, max_count: int) -> list[Record]:

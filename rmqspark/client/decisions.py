@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rmqspark.client.coordinator import Coordinator
+from rmqspark.client.silence import remembered
 from rmqspark.client.txn import transactions
 from rmqspark.display import time_text
 from rmqspark.errors import NotFound, TransactionError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from rmqspark.client.cluster_client import ClusterClient
-    from rmqspark.errors import RmqError
+    from rmqspark.client.silence import OnSilent
     from rmqspark.protocol.bodies.txn import TxnState
     from rmqspark.protocol.headers.txn import TxnOutcome
 
@@ -21,13 +20,14 @@ DONE: Final = {"COMMIT": "committed", "ROLLBACK": "rolled back"}
 _EXPECTED: Final = {"COMMIT": "COMMITTED", "ROLLBACK": "FENCED"}
 
 
-def state_of(
-    client: ClusterClient, transactional_id: str, *, on_silent: Callable[[str, RmqError], None] | None = None
-) -> TxnState:
-    """How a transactional id stands; `on_silent` hears of brokers that do not answer. NotFound."""
-    for state in transactions(client, transactional_id, on_silent=on_silent):
+def state_of(client: ClusterClient, transactional_id: str, *, on_silent: OnSilent | None = None) -> TxnState:
+    """How a transactional id stands; `on_silent` hears of brokers that do not answer. NotFound, where all do."""
+    silence = remembered(on_silent)
+    for state in transactions(client, transactional_id, on_silent=silence):
         if state.transactionalId == transactional_id:
             return state
+    if silence is not None:
+        silence.insist()
     raise NotFound(f"No broker knows transactional id {transactional_id!r}.", hint="They are listed by: rmq txn list")
 
 

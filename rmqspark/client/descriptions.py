@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from rmqspark.client.drain import seconds_to_catch_up
 from rmqspark.display import table_html, time_text
 from rmqspark.message_queue import MessageQueue
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +41,38 @@ class TopicOnBroker:
 
 @dataclass(frozen=True, slots=True)
 class TopicDescription:
+    """`silent` are those of its brokers that do not answer, and why: what they have is in no other figure."""
+
     name: str
     brokers: list[TopicOnBroker]
     queues: list[QueueDescription]
+    silent: dict[str, str] = field(default_factory=dict)
 
     @property
-    def message_count(self) -> int:
-        """Messages that can be read now."""
+    def broker_count(self) -> int:
+        """Those that it is on, silent or not."""
+        return len(self.brokers) + len(self.silent)
+
+    @property
+    def message_type(self) -> str | None:
+        """What it is for, in small letters: one word, unless brokers differ; None where none answers."""
+        return ", ".join(sorted({broker.message_type.lower() for broker in self.brokers})) or None
+
+    @property
+    def perm(self) -> str | None:
+        """The same of what may be done with it; "" is nothing."""
+        return ", ".join(sorted({broker.perm for broker in self.brokers})) if self.brokers else None
+
+    @property
+    def queue_count(self) -> int | None:
+        """As far as known; None where none of its brokers answers."""
+        return len(self.queues) if self.brokers or not self.silent else None
+
+    @property
+    def message_count(self) -> int | None:
+        """Messages that can be read now, as far as known; None where none of its brokers answers."""
+        if self.queue_count is None:
+            return None
         return sum(queue.max_offset - queue.min_offset for queue in self.queues)
 
     def _repr_html_(self) -> str:
@@ -51,7 +80,8 @@ class TopicDescription:
             (*each.queue[1:], each.min_offset, each.max_offset, time_text(each.last_stored_ms)) for each in self.queues
         )
         columns = ("broker", "queue", "min offset", "max offset", "last stored")
-        return table_html(f"Topic {self.name}: {self.message_count:,} messages", columns, rows)
+        count = "unknown" if self.message_count is None else f"{self.message_count:,} messages"
+        return table_html(f"Topic {self.name}: {count}{_without(self.silent)}", columns, rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +115,14 @@ class GroupMember:
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """`consumed_per_second` is how many messages it consumed lately; None where it was not asked: nothing waits."""
+    """`consumed_per_second` is how many messages it consumed lately; None where it was not asked: nothing waits.
+    `silent` are brokers that do not answer, and why: of what they know of it nothing is here."""
 
     name: str
     members: list[GroupMember]
     queues: list[GroupQueue]
     consumed_per_second: float | None = None
+    silent: dict[str, str] = field(default_factory=dict)
 
     @property
     def lag(self) -> int | None:
@@ -115,7 +147,8 @@ class GroupDescription:
         lag = "unknown" if self.lag is None else f"{self.lag:,} messages"
         columns = ("topic", "broker", "queue", "committed", "max offset", "lag")
         rows = ((*each.queue, each.committed, each.max_offset, each.lag) for each in self.queues)
-        return table_html(f"Group {self.name}: {len(self.members)} members, lag {lag}", columns, rows)
+        title = f"Group {self.name}: {len(self.members)} members, lag {lag}{_without(self.silent)}"
+        return table_html(title, columns, rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,3 +158,8 @@ class BrokerDescription:
     name: str
     cluster: str
     addresses: dict[int, str]
+
+
+def _without(silent: Iterable[str]) -> str:
+    names = ", ".join(sorted(silent))
+    return f", without {names}, which does not answer" if names else ""

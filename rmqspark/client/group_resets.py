@@ -13,9 +13,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rmqspark.client.admin_groups import topics_read
-from rmqspark.client.admin_topics import queue_bounds
 from rmqspark.client.broker_admin import BrokerAdmin
+from rmqspark.client.groups_described import read_by
+from rmqspark.client.topics_described import queue_bounds
 from rmqspark.errors import Conflict, GroupNotFound, InvalidArgument, InvalidQueue, TopicNotFound
 from rmqspark.message_queue import MessageQueue
 from rmqspark.options import Moment, moment
@@ -117,7 +117,8 @@ def _require(group: str, brokers: list[BrokerAdmin]) -> None:
 
 
 def _topics_of(cluster: ClusterClient, group: str, brokers: list[BrokerAdmin]) -> list[str]:
-    return [topic for topic in topics_read(brokers, group) if _exists(cluster, topic)]
+    topics = {topic for admin in brokers for topic in admin.group_topics(group)}
+    return [topic for topic in read_by(group, topics) if _exists(cluster, topic)]
 
 
 def _exists(cluster: ClusterClient, topic: str) -> bool:

@@ -9,17 +9,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rmqspark.client.silence import RollCall, remembered
 from rmqspark.client.txn import INPUTS_TIMEOUT_MS, LIST_TIMEOUT_MS, able_brokers, input_keeper
-from rmqspark.errors import InvalidArgument, NotFound, RequestTimeout, Unreachable
+from rmqspark.errors import InvalidArgument, NotFound
 from rmqspark.protocol.bodies.queries import KnownQuery, QueryTable
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.queries import QueryListRequestHeader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from rmqspark.client.cluster_client import ClusterClient
-    from rmqspark.client.txn import OnSilent
+    from rmqspark.client.silence import OnSilent
     from rmqspark.protocol.bodies.queries import QueryReport
     from rmqspark.protocol.bodies.txn import InputRange
 
@@ -65,24 +66,22 @@ def report_query(client: ClusterClient, report: QueryReport) -> None:
 def seen_queries(
     client: ClusterClient, query_id: str | None = None, *, on_silent: OnSilent | None = None
 ) -> list[SeenQuery]:
-    """RMQ_QUERY_LIST of all brokers, by name and id. A broker that does not answer is told to `on_silent` and left out;
-    without that it is an error."""
+    """RMQ_QUERY_LIST of all brokers, by name and id. A broker that does not answer is told to `on_silent` and left out,
+    unless none does; without that it is an error."""
     found: dict[str, SeenQuery] = {}
-    header = QueryListRequestHeader(query_id)
-    for broker in able_brokers(client, on_silent):
-        try:
-            response = broker.call(RequestCode.RMQ_QUERY_LIST, header, timeout_ms=LIST_TIMEOUT_MS)
-        except (Unreachable, RequestTimeout) as error:
-            if on_silent is None:
-                raise
-            on_silent(broker.name, error)
-            continue
-        table = QueryTable.decode(response.body)
+    for table in _tables(client, query_id, RollCall(client, on_silent)):
         for known in table.queries:
             seen = SeenQuery(known, max(0, table.now - _heard_ms(known)))
             other = found.get(known.queryId)
             found[known.queryId] = seen if other is None else _together(seen, other)
     return sorted(found.values(), key=lambda seen: (name_of(seen.known), seen.known.queryId))
+
+
+def _tables(client: ClusterClient, query_id: str | None, roll: RollCall) -> Iterator[QueryTable]:
+    header = QueryListRequestHeader(query_id)
+    for broker in able_brokers(client, roll):
+        with roll.hears(broker.name):
+            yield QueryTable.decode(broker.call(RequestCode.RMQ_QUERY_LIST, header, timeout_ms=LIST_TIMEOUT_MS).body)
 
 
 def by_state(queries: Iterable[SeenQuery]) -> list[SeenQuery]:
@@ -106,10 +105,13 @@ def _farthest(read: list[InputRange]) -> list[InputRange]:
     return list({(piece.group, piece.topic, piece.brokerName, piece.queueId): piece for piece in by_end}.values())
 
 
-def seen_query(client: ClusterClient, query: str) -> SeenQuery:
+def seen_query(client: ClusterClient, query: str, *, on_silent: OnSilent | None = None) -> SeenQuery:
     """As `find_query`; NotFound, too, where no broker has heard of it."""
-    found = find_query(client, query)
+    silence = remembered(on_silent)
+    found = find_query(client, query, on_silent=silence)
     if found is None:
+        if silence is not None:
+            silence.insist()
         raise NotFound(
             f"No broker has heard of a query {query!r}.",
             hint="It takes a query's name or group, its id, or how that begins (4 letters or more): rmq spark list. "
@@ -118,13 +120,15 @@ def seen_query(client: ClusterClient, query: str) -> SeenQuery:
     return found
 
 
-def find_query(client: ClusterClient, query: str) -> SeenQuery | None:
+def find_query(client: ClusterClient, query: str, *, on_silent: OnSilent | None = None) -> SeenQuery | None:
     """The query with this id, or this name, or whose id begins so, or that reads for this group, which is known without
     a listener, too. Of several the one that lives; NotFound where that does not decide it. None where there is none.
-    InvalidArgument for an empty name, which a query without a name would answer to."""
+    InvalidArgument for an empty name, which a query without a name would answer to. `on_silent` as for
+    `seen_queries`."""
     check_named(query)
-    fitting = seen_queries(client, query) or only_living(
-        [seen for seen in seen_queries(client) if _may_be_called(seen.known, query)]
+    silence = remembered(on_silent)
+    fitting = seen_queries(client, query, on_silent=silence) or only_living(
+        [seen for seen in seen_queries(client, on_silent=silence) if _may_be_called(seen.known, query)]
     )
     if len(fitting) > 1:
         ids = ", ".join(seen.known.queryId for seen in fitting)

@@ -6,20 +6,24 @@ and how far that group has come is asked of the brokers; state, name and batch t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from rmqspark.client.admin_groups import describe_group
 from rmqspark.client.drain import seconds_to_catch_up
+from rmqspark.client.groups_described import describe_groups
 from rmqspark.client.lag import figures, look
 from rmqspark.client.queries import SeenQuery, name_of
-from rmqspark.errors import GroupNotFound
+from rmqspark.client.silence import RollCall
 from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.bodies.queries import QueryLag, QueryReport
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.client.descriptions import GroupDescription
+    from rmqspark.client.lag import QueueLag
+    from rmqspark.client.silence import OnSilent
     from rmqspark.protocol.bodies.queries import KnownQuery
 
 
@@ -42,7 +46,8 @@ class OwnedQueue:
 class QueryView:
     """`state` is running, stopped, failed, silent (it was running when last heard of), or unknown: nobody tells.
 
-    `heard_ms` ago a broker last heard of it.
+    `heard_ms` ago a broker last heard of it. `silent` are brokers that do not answer, and why, where they were asked:
+    how far it is there is unknown.
     """
 
     query_id: str
@@ -55,6 +60,7 @@ class QueryView:
     bytes_behind: int | None = None
     behind_ms: int | None = None
     consumed_per_second: float | None = None
+    silent: dict[str, str] = field(default_factory=dict)
 
     @property
     def last_batch(self) -> int | None:
@@ -85,14 +91,21 @@ class QueryView:
         return None if self.lag is None else seconds_to_catch_up(self.lag, self.behind_ms, self.consumed_per_second)
 
 
-def view_of(cluster: ClusterClient, seen: SeenQuery) -> QueryView:
-    """What is known of this query; without a listener the brokers are asked about its group."""
+def view_of(cluster: ClusterClient, seen: SeenQuery, *, on_silent: OnSilent | None = None) -> QueryView:
+    """What is known of this query; without a listener the brokers are asked about its group. One that does not answer
+    is told to `on_silent` and left out; without that it is an error."""
     known = seen.known
     if known.report is not None:
         return _reported(seen, known.report)
-    groups = {piece.group for piece in known.inputs if piece.group}
-    described = [group for name in sorted(groups) if (group := _group(cluster, name)) is not None]
-    return _by_group(seen, described, cluster.clock.now_ms()) if described else _by_inputs(cluster, seen)
+    roll = RollCall(cluster, on_silent)
+    view = _unreported(cluster, seen, roll)
+    return replace(view, silent=roll.silent)
+
+
+def _unreported(cluster: ClusterClient, seen: SeenQuery, roll: RollCall) -> QueryView:
+    names = {piece.group for piece in seen.known.inputs if piece.group}
+    groups = describe_groups(cluster, names, on_silent=roll.on_silent)
+    return _by_group(seen, groups, cluster.clock.now_ms()) if groups else _by_inputs(cluster, seen, roll)
 
 
 def _reported(seen: SeenQuery, report: QueryReport) -> QueryView:
@@ -136,27 +149,30 @@ def _by_group(seen: SeenQuery, groups: list[GroupDescription], now_ms: int) -> Q
     ]
     times = [queue.behind_ms for queue in queues if queue.behind_ms is not None]
     rates = [group.consumed_per_second for group in groups if group.consumed_per_second is not None]
-    return _unreported(seen.known, seen.silent_ms, queues, max(times, default=None), sum(rates) if rates else None)
+    return _view(seen.known, seen.silent_ms, queues, max(times, default=None), sum(rates) if rates else None)
 
 
-def _by_inputs(cluster: ClusterClient, seen: SeenQuery) -> QueryView:
+def _by_inputs(cluster: ClusterClient, seen: SeenQuery, roll: RollCall) -> QueryView:
     """Of a query that commits no offsets: what its last batch read is all there is to go by."""
     reached = {MessageQueue(each.topic, each.brokerName, each.queueId): each.toOffset for each in seen.known.inputs}
-    lags, now_ms = look(cluster, reached), cluster.clock.now_ms()
+    lags, now_ms = _lags(cluster, reached, roll), cluster.clock.now_ms()
     queues = [OwnedQueue("", lag.queue, lag.position, lag.end, lag.behind_ms(now_ms)) for lag in lags]
-    return _unreported(seen.known, seen.silent_ms, queues, figures(lags, now_ms).max_ms, None)
+    queues += [OwnedQueue("", queue, at, None) for queue, at in reached.items() if roll.is_silent(queue.broker_name)]
+    return _view(seen.known, seen.silent_ms, queues, figures(lags, now_ms).max_ms, None)
 
 
-def _unreported(
+def _lags(cluster: ClusterClient, reached: Mapping[MessageQueue, int], roll: RollCall) -> list[QueueLag]:
+    lags: list[QueueLag] = []
+    for name in sorted({queue.broker_name for queue in reached}):
+        if not roll.is_silent(name):
+            with roll.hears(name):
+                lags += look(cluster, {queue: at for queue, at in reached.items() if queue.broker_name == name})
+    return sorted(lags, key=lambda lag: lag.queue)
+
+
+def _view(
     known: KnownQuery, silent_ms: int, queues: list[OwnedQueue], behind_ms: int | None, rate: float | None
 ) -> QueryView:
     return QueryView(
         known.queryId, "", "unknown", silent_ms, known.batchId, queues, behind_ms=behind_ms, consumed_per_second=rate
     )
-
-
-def _group(cluster: ClusterClient, name: str) -> GroupDescription | None:
-    try:
-        return describe_group(cluster, name)
-    except GroupNotFound:
-        return None

@@ -18,6 +18,7 @@ from rmqspark.client.queries import seen_queries
 from rmqspark.client.query_view import QueryView, view_of
 from rmqspark.client.replicas import ReplicaQuestions, Replicas
 from rmqspark.client.routes import MASTER_ID
+from rmqspark.client.silence import Silence
 from rmqspark.client.txn import transactions
 from rmqspark.client.user_topics import users_among
 from rmqspark.errors import NotFound, RmqError
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.client.queries import SeenQuery
-    from rmqspark.client.txn import OnSilent
+    from rmqspark.client.silence import OnSilent
     from rmqspark.protocol.bodies.admin import TopicOffset
     from rmqspark.protocol.bodies.route import ClusterInfo
     from rmqspark.remoting.response import Response
@@ -104,13 +105,14 @@ def take(cluster: ClusterClient, before: Snapshot | None = None) -> Snapshot:
         return replace(before, at_ms=now_ms, silence=str(error), gaps=())
     brokers = {name: _silent(each, NOT_REGISTERED) for name, each in known.items()} | _look(cluster, info, known)
     gaps: dict[str, None] = {}
-    queries = _asked("queries", lambda: _queries(cluster, gaps), gaps)
-    states = _asked("transactions", lambda: transactions(cluster, on_silent=_into(gaps)), gaps)
+    silence = Silence(_into(gaps))
+    queries = _asked("queries", lambda: _queries(cluster, gaps, silence), gaps)
+    states = _asked("transactions", lambda: transactions(cluster, on_silent=silence), gaps)
     return Snapshot(now_ms, dict(sorted(brokers.items())), tuple(queries), tuple(states), gaps=tuple(gaps))
 
 
 def _into(gaps: dict[str, None]) -> OnSilent:
-    """Notes each broker that does not answer, once."""
+    """Notes each broker that does not answer."""
 
     def note(broker_name: str, _: RmqError) -> None:
         gaps[f"{broker_name} does not answer, and what it knows of queries and transactions is left out"] = None
@@ -131,15 +133,17 @@ def _silent(known: BrokerSnapshot, reason: str) -> BrokerSnapshot:
     return replace(known, silence=reason)
 
 
-def _queries(cluster: ClusterClient, gaps: dict[str, None]) -> list[QueryView]:
-    seen = [each for each in seen_queries(cluster, on_silent=_into(gaps)) if not each.is_past]
+def _queries(cluster: ClusterClient, gaps: dict[str, None], silence: Silence) -> list[QueryView]:
+    seen = [each for each in seen_queries(cluster, on_silent=silence) if not each.is_past]
     return [
-        view for each in seen for view in _asked(f"query {each.known.queryId}", partial(_views, cluster, each), gaps)
+        view
+        for each in seen
+        for view in _asked(f"query {each.known.queryId}", partial(_views, cluster, each, silence), gaps)
     ]
 
 
-def _views(cluster: ClusterClient, seen: SeenQuery) -> list[QueryView]:
-    return [view_of(cluster, seen)]
+def _views(cluster: ClusterClient, seen: SeenQuery, silence: Silence) -> list[QueryView]:
+    return [view_of(cluster, seen, on_silent=silence)]
 
 
 def _look(cluster: ClusterClient, info: ClusterInfo, known: Mapping[str, BrokerSnapshot]) -> dict[str, BrokerSnapshot]:

@@ -28,10 +28,11 @@ from rmqspark.protocol.records.properties import Property
 from rmqspark.protocol.records.record import decode_record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
     from concurrent.futures import Future
 
     from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.silence import OnSilent
     from rmqspark.model import ReceivedMessage
     from rmqspark.protocol.records.record import Record
     from rmqspark.remoting.response import Response
@@ -76,9 +77,7 @@ def record_at(cluster: ClusterClient, broker_name: str, physical_offset: int) ->
     return Stored(broker_name, decode_record(memoryview(raw), check_crc=False))
 
 
-def find_record(
-    cluster: ClusterClient, msg_id: str, topic: str | None, on_silent: Callable[[str, RmqError], None]
-) -> Stored:
+def find_record(cluster: ClusterClient, msg_id: str, topic: str | None, on_silent: OnSilent) -> Stored:
     """The record with this offset id, or the first one stored with this unique id: in `topic`, else in any, and where
     it waits for its readers. MessageNotFound; TopicNotFound for a topic that there is not."""
     place = place_of(cluster, msg_id)
@@ -96,9 +95,7 @@ def find_record(
     raise not_found(msg_id, topic)
 
 
-def with_unique_id(
-    cluster: ClusterClient, topics: Iterable[str], unique_id: str, on_silent: Callable[[str, RmqError], None]
-) -> list[Stored]:
+def with_unique_id(cluster: ClusterClient, topics: Iterable[str], unique_id: str, on_silent: OnSilent) -> list[Stored]:
     """What the indexes of all masters know in these topics, oldest first, at most 32 of a broker and topic. A broker
     that does not answer is told to `on_silent`, once, and left out."""
     silent: set[str] = set()

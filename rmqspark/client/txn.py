@@ -6,11 +6,12 @@ Layouts: `protocol/headers/txn.py`, `protocol/bodies/txn.py`.
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from rmqspark.client.coordinator import chosen_broker, masters
 from rmqspark.client.futures import then
-from rmqspark.errors import RequestTimeout, RmqError, Unreachable
+from rmqspark.client.silence import RollCall
+from rmqspark.errors import RmqError
 from rmqspark.protocol.bodies.txn import AuditedBatches, InputRanges, TxnStates
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.txn import (
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from rmqspark.client.broker_client import BrokerClient
     from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.silence import OnSilent
     from rmqspark.protocol.bodies.txn import AuditedBatch, HeldVersion, InputRange, TxnState
     from rmqspark.remoting.reply import Body
     from rmqspark.remoting.response import Response
@@ -40,7 +42,6 @@ LIST_TIMEOUT_MS = 10_000
 _PAGE = 500
 
 P = TypeVar("P", TxnStates, AuditedBatches)
-OnSilent: TypeAlias = "Callable[[str, RmqError], None]"
 
 
 def submit_half(broker: BrokerClient, header: TxnHalfRequestHeader, body: Body) -> Future[int]:
@@ -90,7 +91,7 @@ def transactions(
     """Every transactional id its coordinator keeps, over all brokers that can keep any; or one of them.
 
     Of a version that is open, `brokers`, `rows` and `bytes` are what is held of it, whichever attempts will count. A
-    broker that does not answer is told to `on_silent` and left out; without that it is an error.
+    broker that does not answer is told to `on_silent` and left out, unless none does; without that it is an error.
     """
     header = TxnListRequestHeader(_PAGE, transactional_id)
     states: list[TxnState] = []
@@ -156,21 +157,15 @@ def _pages(
     on_silent: OnSilent | None = None,
 ) -> Iterator[tuple[str, P]]:
     """The whole listing of every broker that keeps transactions, and the broker's name with each page."""
-    for name in sorted(client.cluster_info().brokerAddrTable):
-        try:
-            yield from _pages_of(client.broker(name), code, header, kind)
-        except (Unreachable, RequestTimeout) as error:
-            if on_silent is None:
-                error.hint = error.hint or f"Broker {name!r} may know more: start it, and ask again."
-                raise
-            on_silent(name, error)
+    roll = RollCall(client, on_silent)
+    for broker in able_brokers(client, roll):
+        with roll.hears(broker.name):
+            yield from _pages_of(broker, code, header, kind)
 
 
 def _pages_of(
     broker: BrokerClient, code: RequestCode, header: TxnListRequestHeader | TxnAuditRequestHeader, kind: type[P]
 ) -> Iterator[tuple[str, P]]:
-    if not broker.capabilities().transactions:
-        return
     header.cursor = None
     while True:
         page = kind.decode(broker.call(code, header, timeout_ms=LIST_TIMEOUT_MS).body)
@@ -180,16 +175,13 @@ def _pages_of(
         header.cursor = page.cursor
 
 
-def able_brokers(client: ClusterClient, on_silent: OnSilent | None = None) -> Iterator[BrokerClient]:
-    """Those that keep transactions, and what is known of queries: all of ours. `on_silent` as for `transactions`."""
-    for name in sorted(client.cluster_info().brokerAddrTable):
-        broker = client.broker(name)
-        try:
-            is_able = broker.capabilities().transactions > 0
-        except (Unreachable, RequestTimeout) as error:
-            if on_silent is None:
-                raise
-            on_silent(name, error)
-            continue
-        if is_able:
-            yield broker
+def able_brokers(client: ClusterClient, roll: RollCall) -> Iterator[BrokerClient]:
+    """Those that keep transactions, and what is known of queries: all of ours. Those that are silent are left out; it
+    ends with an error where all are."""
+    names = sorted(client.cluster_info().brokerAddrTable)
+    for name in names:
+        if not roll.is_silent(name):
+            with roll.hears(name):
+                if client.broker(name).capabilities().transactions > 0:
+                    yield client.broker(name)
+    roll.insist_on_one(names)

@@ -10,8 +10,9 @@ from nicegui import background_tasks, ui
 
 from rmqspark.admin.console.addresses import path
 from rmqspark.admin.console.nodes import VALUE, Child, Node, On, h
-from rmqspark.admin.console.parts import button
+from rmqspark.admin.console.parts import button, group, partial
 from rmqspark.admin.reads.names import Name, all_names
+from rmqspark.client.silence import Silence
 from rmqspark.errors import RmqError
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ class Finder:
     def __init__(self, visit: Visit, dialog: Callable[[str, Callable[[], Sequence[Child]]], Dialog]) -> None:
         self._visit = visit
         self._names: list[Name] | None = None
+        self._silence = Silence()
         self._problem = ""
         self._said = ""
         self._dialog = dialog("Search", self._body)
@@ -35,7 +37,7 @@ class Finder:
 
     async def _read(self) -> None:
         try:
-            self._names = await to_thread.run_sync(lambda: all_names(self._visit.cluster))
+            self._names = await to_thread.run_sync(lambda: all_names(self._visit.cluster, self._silence))
         except RmqError as error:
             self._problem = str(error)
         self._dialog.redraw()
@@ -83,7 +85,7 @@ class Finder:
                     key=address,
                 )
             )
-        return h("ul", *links, class_="found", aria_label="What was found")
+        return group(h("ul", *links, class_="found", aria_label="What was found"), partial(self._silence.reasons))
 
     def _go(self) -> None:
         found = self._found()

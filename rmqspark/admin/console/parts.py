@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from rmqspark.admin.console.nodes import Child, Node, On, element, h
 from rmqspark.admin.console.words import UNKNOWN
+from rmqspark.client.silence import story
 from rmqspark.errors import RmqError
 
 # A state is told by a sign and a word, never by its colour alone.
@@ -67,6 +68,11 @@ def empty(what: str, command: str = "", *children: Child) -> Node:
 def notes(*lines: Child) -> Node | None:
     told = [line for line in lines if line]
     return h("div", *(h("p", line) for line in told), class_="notes") if told else None
+
+
+def partial(silent: Mapping[str, str]) -> Node | None:
+    """Which brokers do not answer, so that what they know is not on the page, and why."""
+    return notes(*(story(broker_name, why) for broker_name, why in silent.items()))
 
 
 def trouble(error: RmqError, number: str, retry: Callable[[], Any]) -> Node:

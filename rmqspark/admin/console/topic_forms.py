@@ -14,6 +14,7 @@ from rmqspark.admin.console.nodes import Child, h
 from rmqspark.admin.console.words import counted
 from rmqspark.admin.schemas.messages import MessageView, NewMessage
 from rmqspark.admin.schemas.topics import MessageType, NewTopic, TopicChange, TopicView
+from rmqspark.client.silence import story
 from rmqspark.errors import InvalidArgument
 from rmqspark.protocol.records.properties import RESERVED_NAMES
 
@@ -68,7 +69,7 @@ def change_topic(frame: Frame, topic: TopicView) -> None:
             "div",
             field("Queues to read", "read", str(first.read_queues), focus=True),
             field("Queues to write", "write", str(first.write_queues)),
-            choice("Type", "type", _TYPES, topic.type),
+            choice("Type", "type", _TYPES, topic.type or ""),
             choice("Allowed", "perm", _PERMS, first.perm),
             class_="fields",
         ),
@@ -86,8 +87,10 @@ def delete_topic(frame: Frame, topic: TopicView) -> None:
         await frame.visit.act(lambda who: frame.visit.desk.actions.delete_topic(who, topic.topic))
         ui.navigate.to("/topics")
 
-    place = f"{counted(topic.queues, 'queue')} on {counted(topic.brokers, 'broker')}"
-    effects = [f"{counted(topic.messages, 'message')} in {place} are deleted with it. They cannot be brought back."]
+    place = f"{counted(topic.queues or 0, 'queue')} on {counted(topic.brokers, 'broker')}"
+    messages = counted(topic.messages or 0, "message")
+    effects = [f"{messages} in {place} are deleted with it. They cannot be brought back."]
+    effects += [story(broker_name, why) for broker_name, why in topic.silent.items()]
     frame.confirm(f"Delete topic {topic.topic}?", effects, "Delete topic", do, typed=topic.topic)
 
 

@@ -12,12 +12,14 @@ from anyio import to_thread
 
 from rmqspark.admin.console.histories import Histories
 from rmqspark.admin.reads import cluster, groups, queries
+from rmqspark.client.silence import Silence
 from rmqspark.errors import RmqError
 
 if TYPE_CHECKING:
     from rmqspark.admin.desk import Desk
     from rmqspark.admin.schemas.cluster import ClusterView
     from rmqspark.admin.schemas.groups import GroupSummary
+    from rmqspark.admin.schemas.queries import QuerySummary
 
 log = structlog.get_logger("rmqspark.admin.console")
 
@@ -29,7 +31,8 @@ _T = TypeVar("_T")
 
 class Watch:
     """Belongs to the event loop. `error` says why the newest look failed; `view` stays what the last good one saw.
-    `groups` are the first `MOST_GROUPS`, as last measured; None where they could not be."""
+    `groups` are the first `MOST_GROUPS`, as last measured, without what `silent` brokers know, which do not answer;
+    None where they could not be."""
 
     def __init__(self, desk: Desk, is_watched: Callable[[], bool]) -> None:
         """`is_watched`: whether a page is open anywhere. Otherwise it looks only as often as charts need it."""
@@ -40,6 +43,7 @@ class Watch:
         self.error: RmqError | None = None
         self.seen_at_ms = 0
         self.groups: list[GroupSummary] | None = None
+        self.silent: dict[str, str] = {}
         self.histories = Histories()
 
     async def run(self) -> None:
@@ -89,13 +93,15 @@ class Watch:
         self.histories.note(name, self.seen_at_ms, sum(known) if known else None)
 
     async def _note_lag(self) -> None:
-        self.groups = await self._measure(lambda: groups.groups(self._cluster, MOST_GROUPS, None).items)
-        seen = await self._measure(lambda: queries.queries(self._cluster))
+        silence = Silence()
+        page = await self._measure(lambda: groups.groups(self._cluster, MOST_GROUPS, None, silence=silence))
+        seen = await self._measure(lambda: queries.queries(self._cluster, silence))
+        self.groups, self.silent = None if page is None else page.items, silence.reasons
         now_ms = self._cluster.clock.now_ms()
         for group in self.groups or ():
-            self.histories.note(f"group {group.group}", now_ms, group.lag)
+            self.histories.note(f"group {group.group}", now_ms, _whole_lag(group))
         for query in seen or ():
-            self.histories.note(f"query {query.query_id}", now_ms, query.lag)
+            self.histories.note(f"query {query.query_id}", now_ms, _whole_lag(query))
 
     async def _ask(self, read: Callable[[], _T]) -> _T | None:
         """Whether this can be read says how the cluster is."""
@@ -111,7 +117,7 @@ class Watch:
         return answer
 
     async def _measure(self, read: Callable[[], _T]) -> _T | None:
-        """None where one broker of several is away: the look has seen that."""
+        """None where nobody answers: the look has seen that."""
         try:
             return await to_thread.run_sync(read, abandon_on_cancel=True)
         except RmqError:
@@ -119,3 +125,8 @@ class Watch:
         except Exception:  # a bug: it is logged, and measured again at the next look
             log.exception("lag could not be measured")
             return None
+
+
+def _whole_lag(reader: GroupSummary | QuerySummary) -> int | None:
+    """A sum over fewer brokers than before is a dip in a chart, and no news of the reader."""
+    return None if reader.silent else reader.lag

@@ -26,6 +26,10 @@ def number(value: int | None) -> str:
     return UNKNOWN if value is None else f"{value:,}"
 
 
+def known(text: str | None) -> str:
+    return UNKNOWN if text is None else text
+
+
 def rate(value: float | None) -> str:
     """So many a second: `1,234`, `0.5`."""
     if value is None:

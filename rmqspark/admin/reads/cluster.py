@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from rmqspark.admin.schemas.cluster import BrokerView, ClusterView, SettingView
 from rmqspark.client.broker_admin import BrokerAdmin
-from rmqspark.client.cluster_status import look, problems
+from rmqspark.client.cluster_problems import problems
+from rmqspark.client.cluster_status import look
 from rmqspark.errors import BrokerNotRegistered
 from rmqspark.settings import SettingInfo, snake_case
 

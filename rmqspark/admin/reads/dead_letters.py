@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from rmqspark.admin.paging import Page, listed
+from rmqspark.admin.paging import Page, PartialPage, listed, partial
 from rmqspark.admin.schemas.dead_letters import DeadLetterCountView, DeadLetterView
 from rmqspark.client.dead_letters import count_dead_letters, newest_dead_letters
+from rmqspark.client.silence import Silence
 
 if TYPE_CHECKING:
     from rmqspark.client.cluster_client import ClusterClient
@@ -15,15 +16,18 @@ if TYPE_CHECKING:
 MOST: Final = 10_000
 
 
-def counts(client: ClusterClient) -> list[DeadLetterCountView]:
-    return [DeadLetterCountView.of(count) for count in count_dead_letters(client)]
+def counts(client: ClusterClient, silence: Silence) -> list[DeadLetterCountView]:
+    """`silence` hears of brokers that do not answer."""
+    return [DeadLetterCountView.of(count) for count in count_dead_letters(client, on_silent=silence)]
 
 
-def letters(client: ClusterClient, group: str, limit: int, cursor: str | None) -> Page[DeadLetterView]:
+def letters(client: ClusterClient, group: str, limit: int, cursor: str | None) -> PartialPage[DeadLetterView]:
     """The newest first; MOST of them in all. GroupNotFound."""
-    newest = newest_dead_letters(client, group, MOST if cursor else limit + 1)
+    silence = Silence()
+    newest = newest_dead_letters(client, group, MOST if cursor else limit + 1, on_silent=silence)
     page = listed(newest, _place, limit, cursor)
-    return Page(items=[DeadLetterView.of(letter) for letter in page.items], next=page.next)
+    shown: Page[DeadLetterView] = Page(items=[DeadLetterView.of(letter) for letter in page.items], next=page.next)
+    return partial(shown, silence.reasons)
 
 
 def _place(letter: DeadLetter) -> list[Any]:

@@ -10,6 +10,7 @@ from rmqspark.client.user_topics import user_topics
 
 if TYPE_CHECKING:
     from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.silence import Silence
 
 
 class Name(NamedTuple):
@@ -19,11 +20,12 @@ class Name(NamedTuple):
     name: str
 
 
-def all_names(client: ClusterClient) -> list[Name]:
-    """Of the users' topics and groups, of the queries that were heard of, and of brokers."""
+def all_names(client: ClusterClient, silence: Silence) -> list[Name]:
+    """Of the users' topics and groups, of the queries that were heard of, and of brokers. `silence` hears of those that
+    do not answer."""
     return [
         *(Name("topic", name) for name in user_topics(client)),
-        *(Name("group", name) for name in list_groups(client, system=False)),
-        *(Name("query", seen.known.queryId) for seen in seen_queries(client)),
+        *(Name("group", name) for name in list_groups(client, system=False, on_silent=silence)),
+        *(Name("query", seen.known.queryId) for seen in seen_queries(client, on_silent=silence)),
         *(Name("broker", name) for name in sorted(client.cluster_info().brokerAddrTable)),
     ]

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from rmqspark.admin.reads import cluster, dead_letters, transactions
 from rmqspark.admin.schemas.overview import OverviewView
-from rmqspark.client.admin_groups import describe_group
+from rmqspark.client.groups_described import describe_group
+from rmqspark.client.silence import Silence
 from rmqspark.client.user_topics import user_topics
 from rmqspark.errors import NotFound, RmqError
 from rmqspark.protocol.names import HALF_TOPIC
 
 if TYPE_CHECKING:
+    from rmqspark.admin.schemas.dead_letters import DeadLetterCountView
     from rmqspark.client.cluster_client import ClusterClient
 
 _AT_ONCE: Final = 5
@@ -22,40 +24,38 @@ _T = TypeVar("_T")
 
 
 def overview(client: ClusterClient) -> OverviewView:
-    """Unreachable where no name server answers; of brokers that do not, what they know is unknown. All is asked at
+    """Unreachable where no name server answers; of brokers that do not, what they know is in no figure. All is asked at
     once, so that a broker that hangs is waited for once."""
+    silence = Silence()
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="overview") as pool:
         there = pool.submit(cluster.cluster, client)
         topics = pool.submit(_known, lambda: len(user_topics(client)))
-        half = pool.submit(_known, lambda: half_messages(client))
-        transactions_ = pool.submit(_open_transactions, client)
-        letters = pool.submit(_known, lambda: sum(each.waiting for each in dead_letters.counts(client)))
-    open_, silent = transactions_.result()
+        half = pool.submit(_known, lambda: half_messages(client, silence))
+        open_ = pool.submit(_known, lambda: sum(view.open for view in transactions.transactions(client, silence)))
+        letters = pool.submit(_known, lambda: _waiting(dead_letters.counts(client, silence)))
     return OverviewView(
         cluster=there.result(),
         topic_count=topics.result(),
         half_messages=half.result(),
-        open_transactions=open_,
-        silent=silent,
+        open_transactions=open_.result(),
         dead_letters=letters.result(),
+        silent=silence.reasons,
     )
 
 
-def half_messages(client: ClusterClient) -> int | None:
+def half_messages(client: ClusterClient, silence: Silence) -> int | None:
     """Those that no broker has swept up yet: decided ones stay among them for a moment. None where nothing is known."""
     try:
-        group = describe_group(client, _HALF_GROUP)
+        group = describe_group(client, _HALF_GROUP, on_silent=silence)
     except NotFound:
         return 0
     return sum(queue.lag or 0 for queue in group.queues if queue.queue.topic == HALF_TOPIC)
 
 
-def _open_transactions(client: ClusterClient) -> tuple[int | None, dict[str, str]]:
-    found = _known(lambda: transactions.transactions(client))
-    if found is None:
-        return None, {}
-    views, silent = found
-    return sum(view.open for view in views), silent
+def _waiting(counts: list[DeadLetterCountView]) -> int | None:
+    """None where of no group anything is known."""
+    known = [each.waiting for each in counts if each.waiting is not None]
+    return sum(known) if known or not counts else None
 
 
 def _known(read: Callable[[], _T]) -> _T | None:

@@ -10,21 +10,24 @@ from rmqspark.client.diagnosis import diagnose
 from rmqspark.client.proofs import proof as prove
 from rmqspark.client.queries import by_state, seen_queries, seen_query
 from rmqspark.client.query_view import view_of
+from rmqspark.client.silence import Silence
 
 if TYPE_CHECKING:
     from rmqspark.client.cluster_client import ClusterClient
 
 
-def queries(client: ClusterClient, *, past: bool = False) -> list[QuerySummary]:
-    """Those that run first; with `past` those that have ended long ago, too."""
-    seen = (each for each in by_state(seen_queries(client)) if past or not each.is_past)
-    return [QuerySummary.of(view_of(client, each)) for each in seen]
+def queries(client: ClusterClient, silence: Silence, *, past: bool = False) -> list[QuerySummary]:
+    """Those that run first; with `past` those that have ended long ago, too. `silence` hears of brokers that do not
+    answer."""
+    seen = (each for each in by_state(seen_queries(client, on_silent=silence)) if past or not each.is_past)
+    return [QuerySummary.of(view_of(client, each, on_silent=silence)) for each in seen]
 
 
 def query(client: ClusterClient, name: str) -> QueryDetail:
     """By its id, name or group. NotFound."""
-    seen = seen_query(client, name)
-    return QueryDetail.of_all(view_of(client, seen), diagnose(seen.known, seen.silent_ms))
+    silence = Silence()
+    seen = seen_query(client, name, on_silent=silence)
+    return QueryDetail.of_all(view_of(client, seen, on_silent=silence), diagnose(seen.known, seen.silent_ms))
 
 
 def proof(client: ClusterClient, name: str) -> ProofView:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqspark.admin.paging import Page, paged
+from rmqspark.admin.paging import PartialPage, paged, partial
 from rmqspark.admin.schemas.groups import GroupSummary
 from rmqspark.admin.schemas.topics import FieldView, QueueView, SchemaView, TopicSummary, TopicView
-from rmqspark.client.admin_groups import describe_group, list_groups
-from rmqspark.client.admin_topics import describe_topic, describe_topics
+from rmqspark.client.admin_groups import list_groups
 from rmqspark.client.body_sampling import sampled
 from rmqspark.client.body_schema import ddl, one_case, type_name
+from rmqspark.client.groups_described import describe_groups
 from rmqspark.client.pull_consumer import PullConsumer
+from rmqspark.client.silence import Silence
+from rmqspark.client.topics_described import describe_topic, describe_topics
 from rmqspark.client.user_topics import user_topics
 from rmqspark.errors import MessageNotFound, UnparsableBody
 
@@ -27,31 +29,33 @@ def names(client: ClusterClient, *, system: bool = False) -> list[str]:
 
 def topics(
     client: ClusterClient, limit: int, cursor: str | None, *, system: bool = False, containing: str = ""
-) -> Page[TopicSummary]:
+) -> PartialPage[TopicSummary]:
     """By name; those whose name contains a text, in upper or lower case."""
+    silence = Silence()
 
     def show(chosen: Sequence[str]) -> list[TopicSummary]:
-        return [TopicSummary.of(topic) for topic in describe_topics(client, chosen)]
+        return [TopicSummary.of(topic) for topic in describe_topics(client, chosen, on_silent=silence)]
 
     wanted = [name for name in names(client, system=system) if containing.casefold() in name.casefold()]
-    return paged(wanted, show, limit, cursor)
+    return partial(paged(wanted, show, limit, cursor), silence.reasons)
 
 
-def topic(client: ClusterClient, name: str) -> TopicView:
+def topic(client: ClusterClient, name: str, silence: Silence | None = None) -> TopicView:
+    """TopicNotFound. `silence` hears of brokers that do not answer; without it one of them is an error."""
+    return TopicView.of(describe_topic(client, name, on_silent=silence))
+
+
+def queues(client: ClusterClient, name: str, silence: Silence) -> list[QueueView]:
     """TopicNotFound."""
-    return TopicView.of(describe_topic(client, name))
+    return [QueueView.of(queue) for queue in describe_topic(client, name, on_silent=silence).queues]
 
 
-def queues(client: ClusterClient, name: str) -> list[QueueView]:
-    """TopicNotFound."""
-    return [QueueView.of(queue) for queue in describe_topic(client, name).queues]
-
-
-def groups(client: ClusterClient, name: str) -> list[GroupSummary]:
+def groups(client: ClusterClient, name: str, silence: Silence) -> list[GroupSummary]:
     """Who reads this topic. TopicNotFound."""
-    describe_topic(client, name)
+    describe_topic(client, name, on_silent=silence)
     now_ms = client.clock.now_ms()
-    described = (describe_group(client, group) for group in list_groups(client, system=False))
+    groups = list_groups(client, system=False, on_silent=silence)
+    described = describe_groups(client, groups, on_silent=silence)
     return [summary for each in described if name in (summary := GroupSummary.of(each, now_ms)).topics]
 
 

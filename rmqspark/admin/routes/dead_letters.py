@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from rmqspark.admin.paging import USUAL, Cursor, Limit, Page, listed
+from rmqspark.admin.paging import USUAL, Cursor, Limit, PartialPage, listed, partial
 from rmqspark.admin.reads import dead_letters as look
 from rmqspark.admin.routes.given import TheDesk, Who
 from rmqspark.admin.schemas.dead_letters import DeadLetterCountView, DeadLetterView, ResendRequest, ResendView
+from rmqspark.client.silence import Silence
 
 router = APIRouter(prefix="/dlq", tags=["dead letters"])
 
 
 @router.get("")
-def get_counts(desk: TheDesk, limit: Limit = USUAL, cursor: Cursor = None) -> Page[DeadLetterCountView]:
+def get_counts(desk: TheDesk, limit: Limit = USUAL, cursor: Cursor = None) -> PartialPage[DeadLetterCountView]:
     """The groups that have dead letters, and how many."""
-    return listed(look.counts(desk.cluster), lambda count: [count.group], limit, cursor)
+    silence = Silence()
+    counts = look.counts(desk.cluster, silence)
+    return partial(listed(counts, lambda count: [count.group], limit, cursor), silence.reasons)
 
 
 @router.get("/{group}")
-def get_letters(desk: TheDesk, group: str, limit: Limit = USUAL, cursor: Cursor = None) -> Page[DeadLetterView]:
+def get_letters(desk: TheDesk, group: str, limit: Limit = USUAL, cursor: Cursor = None) -> PartialPage[DeadLetterView]:
     """The dead letters of a group, the newest first; the last 10,000."""
     return look.letters(desk.cluster, group, limit, cursor)
 

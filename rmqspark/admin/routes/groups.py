@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 from starlette.status import HTTP_204_NO_CONTENT
 
-from rmqspark.admin.paging import USUAL, Cursor, Limit, Page, listed
+from rmqspark.admin.paging import USUAL, Cursor, Limit, PartialPage, listed, partial
 from rmqspark.admin.reads import groups as look
 from rmqspark.admin.routes.given import TheDesk, Who
 from rmqspark.admin.schemas.groups import (
@@ -21,7 +21,9 @@ router = APIRouter(prefix="/groups", tags=["groups"])
 
 
 @router.get("")
-def get_groups(desk: TheDesk, limit: Limit = USUAL, cursor: Cursor = None, system: bool = False) -> Page[GroupSummary]:
+def get_groups(
+    desk: TheDesk, limit: Limit = USUAL, cursor: Cursor = None, system: bool = False
+) -> PartialPage[GroupSummary]:
     """The groups by name, with their lag."""
     return look.groups(desk.cluster, limit, cursor, system=system)
 
@@ -33,16 +35,18 @@ def get_group(desk: TheDesk, group: str) -> GroupView:
 
 
 @router.get("/{group}/offsets")
-def get_offsets(desk: TheDesk, group: str, limit: Limit = USUAL, cursor: Cursor = None) -> Page[GroupQueueView]:
+def get_offsets(desk: TheDesk, group: str, limit: Limit = USUAL, cursor: Cursor = None) -> PartialPage[GroupQueueView]:
     """How far it is in each queue. Never committed is null."""
-    offsets = look.group(desk.cluster, group).offsets
-    return listed(offsets, lambda queue: [queue.topic, queue.broker_name, queue.queue_id], limit, cursor)
+    view = look.group(desk.cluster, group)
+    page = listed(view.offsets, lambda queue: [queue.topic, queue.broker_name, queue.queue_id], limit, cursor)
+    return partial(page, view.silent)
 
 
 @router.get("/{group}/clients")
-def get_clients(desk: TheDesk, group: str, limit: Limit = USUAL, cursor: Cursor = None) -> Page[MemberView]:
+def get_clients(desk: TheDesk, group: str, limit: Limit = USUAL, cursor: Cursor = None) -> PartialPage[MemberView]:
     """Who is connected now."""
-    return listed(look.group(desk.cluster, group).clients, lambda member: [member.client_id], limit, cursor)
+    view = look.group(desk.cluster, group)
+    return partial(listed(view.clients, lambda member: [member.client_id], limit, cursor), view.silent)
 
 
 @router.post("/{group}/reset")

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from rmqspark.admin.paging import USUAL, Cursor, Limit, Page, listed
+from rmqspark.admin.paging import USUAL, Cursor, Limit, PartialPage, listed, partial
 from rmqspark.admin.reads import queries as look
 from rmqspark.admin.routes.given import TheDesk, Who
 from rmqspark.admin.schemas.groups import ResetRequest, ResetView
 from rmqspark.admin.schemas.queries import QueryDetail, QuerySummary, RewindRequest
 from rmqspark.admin.schemas.transactions import ProofView
 from rmqspark.client.queries import STATES
+from rmqspark.client.silence import Silence
 
 router = APIRouter(prefix="/spark/queries", tags=["Spark"])
 
 
 @router.get("")
-def get_queries(desk: TheDesk, limit: Limit = USUAL, cursor: Cursor = None, past: bool = False) -> Page[QuerySummary]:
+def get_queries(
+    desk: TheDesk, limit: Limit = USUAL, cursor: Cursor = None, past: bool = False
+) -> PartialPage[QuerySummary]:
     """The queries, those that run first; with `past` those not heard of for ten minutes, too."""
-    queries = look.queries(desk.cluster, past=past)
-    return listed(queries, lambda query: [STATES.index(query.state), query.query_id], limit, cursor)
+    silence = Silence()
+    queries = look.queries(desk.cluster, silence, past=past)
+    page = listed(queries, lambda query: [STATES.index(query.state), query.query_id], limit, cursor)
+    return partial(page, silence.reasons)
 
 
 @router.get("/{query}")

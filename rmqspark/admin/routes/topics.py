@@ -7,13 +7,14 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from starlette.status import HTTP_201_CREATED, HTTP_204_NO_CONTENT
 
-from rmqspark.admin.paging import MOST, USUAL, Cursor, Limit, Page, listed
+from rmqspark.admin.paging import MOST, USUAL, Cursor, Limit, Page, PartialPage, listed, partial
 from rmqspark.admin.reads import messages
 from rmqspark.admin.reads import topics as look
 from rmqspark.admin.routes.given import TheDesk, Who
 from rmqspark.admin.schemas.groups import GroupSummary
 from rmqspark.admin.schemas.messages import MessageView, NewMessage, ReceiptView
 from rmqspark.admin.schemas.topics import NewTopic, QueueView, SchemaView, TopicChange, TopicSummary, TopicView
+from rmqspark.client.silence import Silence
 from rmqspark.errors import InvalidArgument
 
 router = APIRouter(prefix="/topics", tags=["topics"])
@@ -22,7 +23,9 @@ _MOST_SAMPLED = 100_000
 
 
 @router.get("")
-def get_topics(desk: TheDesk, limit: Limit = USUAL, cursor: Cursor = None, system: bool = False) -> Page[TopicSummary]:
+def get_topics(
+    desk: TheDesk, limit: Limit = USUAL, cursor: Cursor = None, system: bool = False
+) -> PartialPage[TopicSummary]:
     """The topics by name; with `system` RocketMQ's own, too."""
     return look.topics(desk.cluster, limit, cursor, system=system)
 
@@ -37,7 +40,7 @@ def create_topic(desk: TheDesk, who: Who, new: NewTopic) -> TopicView:
 @router.get("/{topic}")
 def get_topic(desk: TheDesk, topic: str) -> TopicView:
     """One topic: its settings on each broker."""
-    return look.topic(desk.cluster, topic)
+    return look.topic(desk.cluster, topic, Silence())
 
 
 @router.patch("/{topic}")
@@ -54,15 +57,19 @@ def delete_topic(desk: TheDesk, who: Who, topic: str) -> None:
 
 
 @router.get("/{topic}/queues")
-def get_queues(desk: TheDesk, topic: str, limit: Limit = USUAL, cursor: Cursor = None) -> Page[QueueView]:
+def get_queues(desk: TheDesk, topic: str, limit: Limit = USUAL, cursor: Cursor = None) -> PartialPage[QueueView]:
     """Its queues, with their offsets."""
-    return listed(look.queues(desk.cluster, topic), lambda queue: [queue.broker_name, queue.queue_id], limit, cursor)
+    silence = Silence()
+    queues = look.queues(desk.cluster, topic, silence)
+    return partial(listed(queues, lambda queue: [queue.broker_name, queue.queue_id], limit, cursor), silence.reasons)
 
 
 @router.get("/{topic}/groups")
-def get_groups(desk: TheDesk, topic: str, limit: Limit = USUAL, cursor: Cursor = None) -> Page[GroupSummary]:
+def get_groups(desk: TheDesk, topic: str, limit: Limit = USUAL, cursor: Cursor = None) -> PartialPage[GroupSummary]:
     """The groups that read it."""
-    return listed(look.groups(desk.cluster, topic), lambda group: [group.group], limit, cursor)
+    silence = Silence()
+    groups = look.groups(desk.cluster, topic, silence)
+    return partial(listed(groups, lambda group: [group.group], limit, cursor), silence.reasons)
 
 
 @router.get("/{topic}/schema")

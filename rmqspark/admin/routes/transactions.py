@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from rmqspark.admin.paging import USUAL, Cursor, Limit, Page, listed
+from rmqspark.admin.paging import USUAL, Cursor, Limit, PartialPage, listed, partial
 from rmqspark.admin.reads import transactions as look
 from rmqspark.admin.routes.given import TheDesk, Who
-from rmqspark.admin.schemas.transactions import DecisionRequest, DecisionView, TransactionView
+from rmqspark.admin.schemas.transactions import DecisionRequest, DecisionView, OneTransaction, TransactionView
+from rmqspark.client.silence import Silence
 from rmqspark.protocol.headers.txn import TxnOutcome
 
 router = APIRouter(prefix="/transactions", tags=["transactions"])
@@ -16,22 +17,17 @@ router = APIRouter(prefix="/transactions", tags=["transactions"])
 OfWhatIsOpen = DecisionRequest | None  # without a body it is the version that is open
 
 
-class Transactions(Page[TransactionView]):
-    """Those that are open first. Of `silent` brokers, which do not answer, nothing is known: broker and reason."""
-
-    silent: dict[str, str]
-
-
 @router.get("")
-def get_transactions(desk: TheDesk, limit: Limit = USUAL, cursor: Cursor = None) -> Transactions:
-    """All transactional ids that their coordinators keep."""
-    views, silent = look.transactions(desk.cluster)
+def get_transactions(desk: TheDesk, limit: Limit = USUAL, cursor: Cursor = None) -> PartialPage[TransactionView]:
+    """All transactional ids that their coordinators keep, those that are open first."""
+    silence = Silence()
+    views = look.transactions(desk.cluster, silence)
     page = listed(views, lambda view: [not view.open, view.transactional_id], limit, cursor)
-    return Transactions(items=page.items, next=page.next, silent=silent)
+    return partial(page, silence.reasons)
 
 
 @router.get("/{transactional_id}")
-def get_transaction(desk: TheDesk, transactional_id: str) -> TransactionView:
+def get_transaction(desk: TheDesk, transactional_id: str) -> OneTransaction:
     """One transactional id."""
     return look.transaction(desk.cluster, transactional_id)
 

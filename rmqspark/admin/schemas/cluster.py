@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from rmqspark.admin.values import Document, Time
-from rmqspark.client.cluster_status import BrokerStatus, ClusterStatus, NameServerStatus, Problem
+from rmqspark.client.cluster_problems import Problem
+from rmqspark.client.cluster_status import BrokerStatus, ClusterStatus, NameServerStatus
 from rmqspark.client.replicas import SlaveStatus
 
 

@@ -10,18 +10,25 @@ from rmqspark.client.dead_letters import DeadLetter, DeadLetterCount
 
 
 class DeadLetterCountView(Document):
-    """`waiting` are those that were not sent again."""
+    """`waiting` are those that were not sent again. `silent` are the brokers with dead letters of it that do not
+    answer, and why: theirs are in no figure, and where all are so `count` and `waiting` are null: unknown."""
 
     group: str
-    count: int
-    waiting: int
+    count: int | None
+    waiting: int | None
     oldest: Time | None
     newest: Time | None
+    silent: dict[str, str]
 
     @classmethod
     def of(cls, count: DeadLetterCount) -> DeadLetterCountView:
         return cls(
-            group=count.group, count=count.count, waiting=count.waiting, oldest=count.oldest_ms, newest=count.newest_ms
+            group=count.group,
+            count=count.count,
+            waiting=count.waiting,
+            oldest=count.oldest_ms,
+            newest=count.newest_ms,
+            silent=count.silent,
         )
 
 

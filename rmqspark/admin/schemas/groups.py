@@ -10,7 +10,8 @@ from rmqspark.client.group_resets import QueueReset
 
 
 class GroupSummary(Document):
-    """A group in a list. `lag` in messages, as far as known."""
+    """A group in a list. `lag` in messages, as far as known. `silent` are the brokers that do not answer, and why: what
+    they know is in no figure."""
 
     group: str
     members: int
@@ -19,6 +20,7 @@ class GroupSummary(Document):
     seconds_behind: int | None
     consumed_per_second: float | None
     caught_up_in_seconds: int | None
+    silent: dict[str, str]
 
     @classmethod
     def of(cls, group: GroupDescription, now_ms: int) -> GroupSummary:
@@ -31,6 +33,7 @@ class GroupSummary(Document):
             seconds_behind=None if behind_ms is None else behind_ms // 1000,
             consumed_per_second=group.consumed_per_second,
             caught_up_in_seconds=group.caught_up_in_s(now_ms),
+            silent=group.silent,
         )
 
 

@@ -8,7 +8,8 @@ from rmqspark.admin.values import Document
 
 class OverviewView(Document):
     """`halfMessages`: of stock producers, sent and not known to be decided; `openTransactions`: of Spark's batches;
-    `deadLetters`: not sent again. Null is unknown."""
+    `deadLetters`: not sent again. Null is unknown.
+    `silent` are brokers that do not answer, and why: what they know is in none of these."""
 
     cluster: ClusterView
     topic_count: int | None

@@ -8,7 +8,8 @@ from rmqspark.client.query_view import OwnedQueue, QueryView
 
 
 class QuerySummary(Document):
-    """A query in a list. `state` is running, stopped, failed, silent or unknown (no listener tells)."""
+    """A query in a list. `state` is running, stopped, failed, silent or unknown (no listener tells). `silent` are
+    brokers that were asked how far it is and do not answer, and why: what is there is in no figure."""
 
     query_id: str
     name: str | None
@@ -29,6 +30,7 @@ class QuerySummary(Document):
     max_ms_behind_latest: int | None
     ui_url: str | None
     queues: int
+    silent: dict[str, str]
 
     @classmethod
     def of(cls, view: QueryView) -> QuerySummary:
@@ -54,6 +56,7 @@ class QuerySummary(Document):
             max_ms_behind_latest=lag.maxMsBehindLatest,
             ui_url=(report.uiUrl or None) if report else None,
             queues=len(view.queues),
+            silent=view.silent,
         )
 
 

@@ -13,26 +13,29 @@ MessageType = Literal["normal", "fifo", "delay", "transaction", "mixed"]
 
 
 class TopicSummary(Document):
-    """A topic in a list. `messages` are those that can be read now."""
+    """A topic in a list. `messages` are those that can be read now. `silent` are those of its brokers that do not
+    answer, and why: what they have is in no figure but `brokers`, and where all are so the others are null: unknown."""
 
     topic: str
-    type: str
+    type: str | None
     brokers: int
-    queues: int
-    perm: str
-    messages: int
+    queues: int | None
+    perm: str | None
+    messages: int | None
     last_stored: Time | None
+    silent: dict[str, str]
 
     @classmethod
     def of(cls, topic: TopicDescription) -> TopicSummary:
         return cls(
             topic=topic.name,
-            type=", ".join(sorted({broker.message_type.lower() for broker in topic.brokers})),
-            brokers=len(topic.brokers),
-            queues=len(topic.queues),
-            perm=", ".join(sorted({broker.perm for broker in topic.brokers})),
+            type=topic.message_type,
+            brokers=topic.broker_count,
+            queues=topic.queue_count,
+            perm=topic.perm,
             messages=topic.message_count,
             last_stored=max((queue.last_stored_ms for queue in topic.queues), default=0) or None,
+            silent=topic.silent,
         )
 
 

@@ -61,6 +61,12 @@ class TransactionView(Document):
         )
 
 
+class OneTransaction(TransactionView):
+    """One in full. `silent` are the brokers that do not answer, and why: what they hold is in no figure."""
+
+    silent: dict[str, str]
+
+
 def _is_given_up(state: TxnState) -> bool:
     """By hand, and no driver has begun it anew since then."""
     by_hand = (each.atMs for each in state.manual if each.version == state.version)

@@ -217,7 +217,7 @@ def test_transactions_and_their_proof(rest: Rest, rmq: Rmq, topic: str) -> None:
     assert listed["silent"] == {}
     (state,) = [each for each in listed["items"] if each["transactionalId"] == topic]
     assert (state["open"], state["version"], state["lastVersion"], state["rows"]) == (True, "1", "0", 1)
-    assert state == rest.get(f"/transactions/{topic}") | {"ageMs": state["ageMs"]}
+    assert state | {"silent": {}} == rest.get(f"/transactions/{topic}") | {"ageMs": state["ageMs"]}
     proof = rest.get(f"/spark/queries/q-{topic}/proof")
     assert (proof["rows"], proof["missing"], proof["doubled"], proof["findings"]) == (2, 0, 0, [])
     (batch,) = proof["batches"]

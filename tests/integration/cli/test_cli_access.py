@@ -65,7 +65,7 @@ def test_users_are_made_and_given_rights(processes: Processes) -> None:
     assert "ann" in [each["username"] for each in json.loads(done("user", "list", "--json"))]
     servers = ["broker-a", server.namesrv]
     described = json.loads(done("user", "describe", "ann", "--json"))
-    assert described == [{"username": "ann", "type": "Normal", "enabled": True, "servers": servers}]
+    assert described == [{"username": "ann", "type": "Normal", "enabled": True, "servers": servers, "silent": {}}]
     rights = json.loads(done("acl", "describe", "ann", "--json"))
     assert [(right["resource"], right["actions"], right["sourceIps"]) for right in rights] == [
         ("Group:*", ["Sub", "Get"], []),
@@ -119,7 +119,7 @@ def test_a_user_that_only_some_servers_have_can_be_made_on_all(processes: Proces
     assert "--exist-ok" in create().err
     described = processes.run("user", "describe", "ann", "--json", RMQ_NAMESRV=server.namesrv, **ROOT).out
     assert json.loads(described) == [
-        {"username": "ann", "type": "Normal", "enabled": True, "servers": ["broker-a", server.namesrv]}
+        {"username": "ann", "type": "Normal", "enabled": True, "servers": ["broker-a", server.namesrv], "silent": {}}
     ]
     everything = ("acl", "create", "ann", "--resource", "*", "--actions", "All")
     assert processes.run(*everything, RMQ_NAMESRV=server.namesrv, **ROOT).code == 0

@@ -28,8 +28,8 @@ def test_the_life_of_a_topic(ok: Run, cli: Run, rmq: Rmq) -> None:
     """Created, listed, described, changed, and deleted once somebody says so."""
     assert "2 queues (rw) on broker-a" in ok("topic", "create", "lives", "--queues", "2", "--type", "fifo").out
     rmq.send("lives", b"x")
-    listed = {"topic": "lives", "type": "fifo", "brokers": 1, "queues": 2, "perm": "rw", "messages": 1}
-    assert listed in ok("topic", "list", "--json").json
+    settings = {"topic": "lives", "type": "fifo", "brokers": 1, "queues": 2, "perm": "rw"}
+    assert {**settings, "messages": 1, "silent": {}} in ok("topic", "list", "--json").json
     heading, _, *rows = ok("topic", "list").lines
     assert heading.split() == ["topic", "type", "brokers", "queues", "perm", "messages"]
     assert ["lives", "fifo", "1", "2", "rw", "1"] in [row.split() for row in rows]

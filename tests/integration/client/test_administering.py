@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqspark import AdminClient, Message, Producer, PullConsumer
-from rmqspark.client.admin_topics import describe_topics
 from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.topics_described import describe_topics
 from rmqspark.errors import (
     GroupNotFound,
     InvalidArgument,

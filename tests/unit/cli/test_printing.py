@@ -9,11 +9,10 @@ import sys
 import pytest
 
 from rmqspark.cli.group import seconds_behind
-from rmqspark.cli.listing import existing
 from rmqspark.cli.options import confirm
 from rmqspark.cli.output import complain, json_text, print_facts, print_json, print_table, safe
 from rmqspark.client.descriptions import GroupQueue
-from rmqspark.errors import InvalidArgument, TopicNotFound
+from rmqspark.errors import InvalidArgument
 from rmqspark.model import MessageQueue
 
 QUEUE = MessageQueue("t", "broker-a", 0)
@@ -103,17 +102,6 @@ def test_json_is_one_line_in_a_pipe(capsys: pytest.CaptureFixture[str], monkeypa
 def test_how_far_a_queue_is_behind_in_time(queue: GroupQueue, seconds: int | None) -> None:
     """As long as its first unread message has been waiting; unknown where that is."""
     assert seconds_behind(queue, 10_000) == seconds
-
-
-def test_what_goes_while_it_is_listed_is_left_out() -> None:
-    """A topic deleted between two requests is no error of the listing."""
-
-    def describe(name: str) -> str:
-        if name == "gone":
-            raise TopicNotFound(name)
-        return name.upper()
-
-    assert list(existing(describe, ["b", "gone", "a"])) == ["A", "B"]
 
 
 def test_what_cannot_be_undone_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from rmqspark.client.cluster_status import BrokerStatus, ClusterStatus, NameServerStatus, Problem, problems
+from rmqspark.client.cluster_problems import Problem, problems
+from rmqspark.client.cluster_status import BrokerStatus, ClusterStatus, NameServerStatus
 from rmqspark.client.replicas import Replicas, SlaveStatus
 
 WELL = {"brokerActive": "true", "commitLogDiskRatio": "0.5", "bootTimestamp": "1000", "dispatchBehindBytes": "0"}

@@ -14,10 +14,10 @@ from rmqspark.admin.console.bodies import preview, visible
 from rmqspark.admin.console.live import Live
 from rmqspark.admin.console.message_parts import message_link, place
 from rmqspark.admin.console.nodes import Child, Node, h
-from rmqspark.admin.console.parts import button, empty, group, notes, section, state
+from rmqspark.admin.console.parts import button, empty, group, notes, partial, section, state
 from rmqspark.admin.console.snippets import Snippets
 from rmqspark.admin.console.tables import Column, pager, table
-from rmqspark.admin.paging import Page
+from rmqspark.admin.paging import PartialPage
 from rmqspark.admin.reads import dead_letters as look
 from rmqspark.admin.schemas.dead_letters import DeadLetterView, ResendRequest
 from rmqspark.errors import RmqError
@@ -37,7 +37,7 @@ async def build(frame: Frame) -> None:
         crumbs=[("Dead letters", "/dlq")],
         note=visit.link(f"Group {name}", path("groups", name)),
     )
-    live: Live[Page[DeadLetterView]] = frame.part(
+    live: Live[PartialPage[DeadLetterView]] = frame.part(
         lambda: look.letters(visit.cluster, name, _ON_A_PAGE, visit.given.get("cursor")),
         lambda page: show(frame, name, page, live.refresh),
         5,
@@ -45,14 +45,15 @@ async def build(frame: Frame) -> None:
     await live.begin()
 
 
-def show(frame: Frame, name: str, page: Page[DeadLetterView], changed: Change) -> Node:
+def show(frame: Frame, name: str, page: PartialPage[DeadLetterView], changed: Change) -> Node:
     found = page.items
     if not found:
-        return empty(f"Group {name} has no dead letters.")
+        return group(partial(page.silent), empty(f"Group {name} has no dead letters."))
     cause = frame.visit.given.get("cause")
     shown = [each for each in found if cause is None or each.reason == cause]
     more = notes("Counted within this page; there are older ones behind it." if page.next else None)
     return group(
+        partial(page.silent),
         section("By cause", _causes(frame, name, found, changed), more),
         section("Letters", _letters(frame, name, shown, changed)),
         pager(frame.visit, page.next),

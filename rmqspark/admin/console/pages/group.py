@@ -11,7 +11,7 @@ from rmqspark.admin.console.addresses import path
 from rmqspark.admin.console.lag_parts import lag_columns, lag_figures, lag_over_time
 from rmqspark.admin.console.live import Live
 from rmqspark.admin.console.nodes import Node, h
-from rmqspark.admin.console.parts import button, empty, figures, group, notes, section
+from rmqspark.admin.console.parts import button, empty, figures, group, notes, partial, section
 from rmqspark.admin.console.resets import reset_group
 from rmqspark.admin.console.snippets import Snippets
 from rmqspark.admin.console.tables import Column, table
@@ -36,6 +36,7 @@ async def build(frame: Frame) -> None:
 def show(frame: Frame, view: GroupView, changed: Change) -> Node:
     visit = frame.visit
     return group(
+        partial(view.silent),
         figures(
             [
                 *lag_figures(view),

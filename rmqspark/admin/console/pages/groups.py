@@ -10,14 +10,15 @@ from rmqspark.admin.console.filters import Change, text_filter
 from rmqspark.admin.console.lag_parts import caught_up_column, lag_columns
 from rmqspark.admin.console.live import Live
 from rmqspark.admin.console.nodes import Node, h
-from rmqspark.admin.console.parts import empty, group, notes
+from rmqspark.admin.console.parts import empty, group, notes, partial
 from rmqspark.admin.console.snippets import Snippets
 from rmqspark.admin.console.tables import Column, pager, table
-from rmqspark.admin.paging import Page
+from rmqspark.admin.paging import PartialPage
 from rmqspark.admin.reads import groups as look
 from rmqspark.admin.reads import queries
 from rmqspark.admin.schemas.groups import GroupSummary
 from rmqspark.admin.schemas.queries import QuerySummary
+from rmqspark.client.silence import Silence
 
 if TYPE_CHECKING:
     from rmqspark.admin.console.frame import Frame
@@ -66,8 +67,9 @@ class _Row(NamedTuple):
 
 
 class _Document(NamedTuple):
-    groups: Page[GroupSummary]
+    groups: PartialPage[GroupSummary]
     queries: list[QuerySummary]
+    silent: dict[str, str]
 
 
 async def build(frame: Frame) -> None:
@@ -84,18 +86,18 @@ async def build(frame: Frame) -> None:
 def _read(visit: Visit) -> _Document:
     given = visit.given
     said = given.get("q", "")
-    found = look.groups(visit.cluster, _ON_A_PAGE, given.get("cursor"), containing=said)
-    seen = [] if given.get("cursor") else queries.queries(visit.cluster)
-    return _Document(
-        found, [each for each in seen if said.casefold() in f"{each.name or ''} {each.query_id}".casefold()]
-    )
+    silence = Silence()
+    found = look.groups(visit.cluster, _ON_A_PAGE, given.get("cursor"), containing=said, silence=silence)
+    seen = [] if given.get("cursor") else queries.queries(visit.cluster, silence)
+    shown = [each for each in seen if said.casefold() in f"{each.name or ''} {each.query_id}".casefold()]
+    return _Document(found, shown, silence.reasons)
 
 
 def show(visit: Visit, document: _Document, changed: Change) -> Node:
     rows = [*map(_Row.of_group, document.groups.items), *map(_Row.of_query, document.queries)]
     filters = h("div", text_filter(visit, "q", "Name contains", changed), class_="filters")
     more = notes("Sorted within this page of groups; there are more behind it." if document.groups.next else None)
-    return group(filters, _listing(visit, rows), more, pager(visit, document.groups.next))
+    return group(filters, partial(document.silent), _listing(visit, rows), more, pager(visit, document.groups.next))
 
 
 def _listing(visit: Visit, rows: list[_Row]) -> Node:

@@ -13,6 +13,7 @@ from rmqspark.admin.console.nodes import Node, h
 from rmqspark.admin.console.shortcuts import PLACES
 from rmqspark.admin.console.words import nearest
 from rmqspark.admin.reads.names import all_names
+from rmqspark.client.silence import Silence
 from rmqspark.errors import NotFound, RmqError
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ async def _meant(frame: Frame) -> Node | None:
     if not asked or not kind:
         return None
     try:
-        names = await to_thread.run_sync(lambda: all_names(frame.visit.cluster))
+        names = await to_thread.run_sync(lambda: all_names(frame.visit.cluster, Silence()))
     except RmqError:
         return None
     name = nearest(asked, [each.name for each in names if each.kind == kind])

@@ -9,7 +9,7 @@ from rmqspark.admin.console.brokers_tables import brokers_table, problems_table
 from rmqspark.admin.console.charts import line_chart
 from rmqspark.admin.console.groups_table import group_columns
 from rmqspark.admin.console.nodes import Node, h
-from rmqspark.admin.console.parts import empty, figures, group, notes, section, state
+from rmqspark.admin.console.parts import empty, figures, group, notes, partial, section, state
 from rmqspark.admin.console.snippets import Snippets
 from rmqspark.admin.console.tables import table
 from rmqspark.admin.console.watch import MOST_GROUPS
@@ -49,12 +49,13 @@ def _figures(visit: Visit, view: OverviewView) -> Node:
     brokers = view.cluster.brokers
     known = visit.watch.groups
     lags = [each.lag for each in known or () if each.lag is not None]
+    nobody = 0 if known == [] and not visit.watch.silent else None
     fullest = max((each.disk_used for each in brokers if each.disk_used is not None), default=None)
     return figures(
         [
             ("In", f"{words.rate(_sum([each.in_per_second for each in brokers]))}", "messages a second"),
             ("Out", f"{words.rate(_sum([each.out_per_second for each in brokers]))}", "messages a second"),
-            ("Largest lag", words.number(max(lags, default=0 if known == [] else None)), "messages"),
+            ("Largest lag", words.number(max(lags, default=nobody)), "messages"),
             ("Fullest disk", words.percent(fullest), _free(brokers)),
             ("Half messages", words.number(view.half_messages), "not decided"),
             ("Transactions", words.number(view.open_transactions), visit.link("open", "/transactions")),
@@ -76,11 +77,10 @@ def _free(brokers: list[BrokerView]) -> str:
 
 def _problems(visit: Visit, view: OverviewView) -> Node:
     found = view.cluster.problems
-    partial = f"Partial: {', '.join(view.silent)} did not answer about transactions." if view.silent else None
     return section(
         "State",
         problems_table(visit, found) if found else state("Nothing is wrong", "good"),
-        notes(partial),
+        partial(view.silent),
     )
 
 
@@ -100,13 +100,15 @@ def _charts(visit: Visit) -> Node:
 def _groups(visit: Visit) -> Node:
     known = visit.watch.groups
     if known is None:
-        return empty("How far behind groups are is unknown, until all brokers can be asked.")
+        return empty("How far behind groups are is unknown, until a broker can be asked.")
     if not known:
-        return empty("Consumer groups and Spark queries are listed here.", "rmq consume orders --group billing")
+        nobody = empty("Consumer groups and Spark queries are listed here.", "rmq consume orders --group billing")
+        return group(nobody, partial(visit.watch.silent))
     shown = sorted(known, key=_behind, reverse=True)[:_MOST_GROUPS]
     return group(
         table(visit, "Groups furthest behind", group_columns(visit), shown, lambda each: each.group),
         notes(f"Of the first {MOST_GROUPS} groups by name." if len(known) == MOST_GROUPS else None),
+        partial(visit.watch.silent),
     )
 
 

@@ -10,7 +10,7 @@ from rmqspark.admin.console.addresses import path
 from rmqspark.admin.console.lag_parts import lag_columns, lag_figures, lag_over_time
 from rmqspark.admin.console.live import Live
 from rmqspark.admin.console.nodes import Child, Node, h
-from rmqspark.admin.console.parts import button, empty, facts, figures, group, notes, section
+from rmqspark.admin.console.parts import button, empty, facts, figures, group, notes, partial, section
 from rmqspark.admin.console.query_parts import query_state
 from rmqspark.admin.console.resets import reset_group
 from rmqspark.admin.console.snippets import Snippets
@@ -37,6 +37,7 @@ async def build(frame: Frame) -> None:
 def show(frame: Frame, view: QueryDetail, changed: Change) -> Node:
     visit = frame.visit
     return group(
+        partial(view.silent),
         figures(
             [
                 *lag_figures(view),

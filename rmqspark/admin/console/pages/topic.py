@@ -10,13 +10,14 @@ from rmqspark.admin.console import words
 from rmqspark.admin.console.addresses import path
 from rmqspark.admin.console.groups_table import group_columns
 from rmqspark.admin.console.nodes import Node, h
-from rmqspark.admin.console.parts import button, code, empty, facts, figures, group, notes, section
+from rmqspark.admin.console.parts import button, code, empty, facts, figures, group, notes, partial, section
 from rmqspark.admin.console.snippets import Snippets
 from rmqspark.admin.console.tables import Column, table
 from rmqspark.admin.console.topic_forms import change_topic, delete_topic, send_message
 from rmqspark.admin.reads import topics as look
 from rmqspark.admin.schemas.groups import GroupSummary
 from rmqspark.admin.schemas.topics import QueueView, SchemaView, TopicOnBrokerView, TopicView
+from rmqspark.client.silence import Silence
 from rmqspark.errors import RmqError
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ class _Document(NamedTuple):
     topic: TopicView
     queues: list[QueueView]
     groups: list[GroupSummary]
+    silent: dict[str, str]
 
 
 async def build(frame: Frame) -> None:
@@ -42,19 +44,23 @@ async def build(frame: Frame) -> None:
 
 
 def _read(client: ClusterClient, name: str) -> _Document:
-    return _Document(look.topic(client, name), look.queues(client, name), look.groups(client, name))
+    silence = Silence()
+    topic, queues = look.topic(client, name, silence), look.queues(client, name, silence)
+    return _Document(topic, queues, look.groups(client, name, silence), silence.reasons)
 
 
 def show(frame: Frame, document: _Document) -> Node:
     visit, topic = frame.visit, document.topic
-    newest = visit.time(topic.last_stored) if topic.last_stored else h("span", "never")
+    never = words.UNKNOWN if document.silent else "never"
+    newest = visit.time(topic.last_stored) if topic.last_stored else h("span", never)
     return group(
+        partial(document.silent),
         figures(
             [
                 ("Messages", words.number(topic.messages), "can be read now"),
                 ("Queues", words.number(topic.queues), f"on {words.counted(topic.brokers, 'broker')}"),
                 ("Groups", words.number(len(document.groups)), "read it"),
-                ("Type", topic.type, topic.perm),
+                ("Type", words.known(topic.type), topic.perm),
             ]
         ),
         section(

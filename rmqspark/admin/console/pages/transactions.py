@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 from rmqspark.admin.console import words
 from rmqspark.admin.console.addresses import path
 from rmqspark.admin.console.live import Live
 from rmqspark.admin.console.nodes import Child, Node, h
-from rmqspark.admin.console.parts import button, empty, group, notes, section, state
+from rmqspark.admin.console.parts import button, empty, group, partial, section, state
 from rmqspark.admin.console.snippets import Snippets
 from rmqspark.admin.console.tables import Column, table
 from rmqspark.admin.reads import transactions as look
 from rmqspark.admin.schemas.transactions import TransactionView
+from rmqspark.client.silence import Silence
 from rmqspark.protocol.headers.txn import TxnOutcome
 
 if TYPE_CHECKING:
@@ -20,27 +21,30 @@ if TYPE_CHECKING:
     from rmqspark.admin.console.frame import Frame
     from rmqspark.admin.console.visits import Visit
 
-_Document: TypeAlias = tuple[list[TransactionView], dict[str, str]]
+
+class _Document(NamedTuple):
+    views: list[TransactionView]
+    silent: dict[str, str]
 
 
 async def build(frame: Frame) -> None:
     visit = frame.visit
     frame.head(frame.code_button(lambda: Snippets(visit.where.cli("txn", "list"), visit.where.rest("transactions"))))
-    live: Live[_Document] = frame.part(
-        lambda: look.transactions(visit.cluster), lambda document: show(frame, document, live.refresh)
-    )
+    live: Live[_Document] = frame.part(lambda: _read(visit), lambda document: show(frame, document, live.refresh))
     await live.begin()
+
+
+def _read(visit: Visit) -> _Document:
+    silence = Silence()
+    return _Document(look.transactions(visit.cluster, silence), silence.reasons)
 
 
 def show(frame: Frame, document: _Document, changed: Change) -> Node:
     views, silent = document
     waiting = [view for view in views if view.open]
     settled = [view for view in views if not view.open]
-    partial = notes(
-        *(f"Partial: {broker} does not answer, so what it knows is left out: {why}" for broker, why in silent.items())
-    )
     return group(
-        partial,
+        partial(silent),
         section("In doubt", _waiting(frame, waiting, changed)),
         section("Settled", _settled(frame.visit, settled)),
     )

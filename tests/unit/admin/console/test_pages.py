@@ -13,16 +13,18 @@ from rmqspark.admin.console.histories import Histories
 from rmqspark.admin.console.message_filters import Asked
 from rmqspark.admin.console.nodes import find, texts
 from rmqspark.admin.console.pages import broker as broker_page
-from rmqspark.admin.console.pages import group, messages, overview, proof, transactions
+from rmqspark.admin.console.pages import group, messages, overview, proof, topics, transactions
 from rmqspark.admin.console.preferences import Preferences
 from rmqspark.admin.console.sessions import Sessions
 from rmqspark.admin.console.tail import Tail
 from rmqspark.admin.console.visits import Visit
-from rmqspark.admin.paging import Page
+from rmqspark.admin.console.watch import _whole_lag
+from rmqspark.admin.paging import Page, PartialPage
 from rmqspark.admin.schemas.cluster import BrokerView, ClusterView, SlaveView
 from rmqspark.admin.schemas.groups import GroupQueueView, GroupSummary, GroupView
 from rmqspark.admin.schemas.messages import MessageView
 from rmqspark.admin.schemas.overview import OverviewView
+from rmqspark.admin.schemas.topics import TopicSummary
 from rmqspark.admin.schemas.transactions import BatchView, ProofView
 from rmqspark.testing.manual_clock import ManualClock
 
@@ -38,7 +40,7 @@ class Place:
     def __init__(self, role: Role, **params: str) -> None:
         sessions = Sessions(TOKENS, ManualClock())
         cookie = sessions.begin(TOKENS.admin_token if role == Role.ADMIN else TOKENS.read_token)
-        watch: Any = type("Watch", (), {"histories": Histories(), "groups": None})()
+        watch: Any = type("Watch", (), {"histories": Histories(), "groups": None, "silent": {}})()
         nobody: Any = None
         self.visit = Visit(
             nobody, watch, sessions, cookie, "1.2.3.4", "http://h", "/rmq", "/x", params, {}, Preferences()
@@ -58,7 +60,8 @@ def view(**changes: Any) -> GroupView:
         ),
     ]
     known = {"group": "g", "members": 0, "topics": ["t"], "lag": 2, "seconds_behind": 1, "consumed_per_second": None}
-    return GroupView(**{**known, "caught_up_in_seconds": None, "clients": [], "offsets": queues, **changes})
+    rest: dict[str, Any] = {"caught_up_in_seconds": None, "silent": {}, "clients": [], "offsets": queues}
+    return GroupView(**{**known, **rest, **changes})
 
 
 async def nothing() -> None: ...
@@ -86,8 +89,26 @@ def test_links_are_under_the_prefix() -> None:
 
 def test_brokers_that_are_silent_are_named() -> None:
     """What they know is left out, and that is said."""
-    shown = texts(transactions.show(Place(Role.READ).frame(), ([], {"broker-b": "it was cut"}), nothing))
+    document = transactions._Document([], {"broker-b": "it was cut"})
+    shown = texts(transactions.show(Place(Role.READ).frame(), document, nothing))
     assert "Partial: broker-b does not answer, so what it knows is left out: it was cut" in shown
+
+
+def test_a_topic_whose_brokers_are_silent_is_listed() -> None:
+    """With what is known of it: its name, and on how many brokers it is; the rest is neither 0 nor never."""
+    unknown = {"type": None, "queues": None, "perm": None, "messages": None, "last_stored": None}
+    summary = TopicSummary(topic="t", brokers=1, silent={"broker-b": "it was cut"}, **unknown)
+    page = PartialPage(items=[summary], next=None, silent=summary.silent)
+    shown = topics.show(Place(Role.READ).visit, page, nothing)
+    (row,) = [each for each in find(shown, "tr") if find(each, "td")]
+    assert texts(row).split()[:7] == ["t", *["unknown"] * 3, "1", "unknown", "unknown"]
+    assert "Partial: broker-b does not answer" in texts(shown)
+
+
+@pytest.mark.parametrize(("silent", "lag"), [({}, 2), ({"broker-b": "it was cut"}, None)])
+def test_a_lag_that_is_partial_is_no_dip_in_a_chart(silent: dict[str, str], lag: int | None) -> None:
+    """It is left out there, where nobody could tell it from one that is whole."""
+    assert _whole_lag(view(silent=silent)) == lag
 
 
 def test_a_tail_that_cannot_keep_up_says_so() -> None:
@@ -125,21 +146,29 @@ def test_a_proof_has_pages(cursor: str, first: str, last: str, following: str | 
     assert "of 130, the newest first" in texts(shown)
 
 
+CUT = {"broker-b": "it was cut"}
+PARTIAL = "Partial: broker-b does not answer, so what it knows is left out: it was cut"
+
+
 @pytest.mark.parametrize(
-    ("groups", "lag", "story"),
+    ("groups", "silent", "lag", "story"),
     [
-        (None, "Largest lag unknown", "is unknown, until all brokers can be asked"),
-        ([], "Largest lag 0", "are listed here"),
-        ([GroupSummary.model_construct(lag=7)], "Largest lag 7", "Groups furthest behind"),
+        (None, {}, "Largest lag unknown", "is unknown, until a broker can be asked"),
+        ([], {}, "Largest lag 0", "are listed here"),
+        ([], CUT, "Largest lag unknown", PARTIAL),
+        ([GroupSummary.model_construct(lag=7)], {}, "Largest lag 7", "Groups furthest behind"),
+        ([GroupSummary.model_construct(lag=7)], CUT, "Largest lag 7", PARTIAL),
     ],
 )
-def test_lag_that_could_not_be_measured_is_unknown(groups: list[GroupSummary] | None, lag: str, story: str) -> None:
+def test_lag_that_could_not_be_measured_is_unknown(
+    groups: list[GroupSummary] | None, silent: dict[str, str], lag: str, story: str
+) -> None:
     """It is neither 0, nor are there no groups."""
     visit = Place(Role.READ).visit
     if groups:
         rest = {"seconds_behind": 1, "consumed_per_second": 1.0, "caught_up_in_seconds": 1, "members": 0}
         groups = [each.model_copy(update={"group": "g", "topics": ["t"], **rest}) for each in groups]
-    visit.watch.groups = groups
+    visit.watch.groups, visit.watch.silent = groups, silent
     cluster = ClusterView(state="ok", name_servers=[], brokers=[], problems=[])
     known = {"topic_count": None, "half_messages": None, "open_transactions": None, "dead_letters": None}
     shown = texts(overview.show(visit, OverviewView(cluster=cluster, silent={}, **known)))
