@@ -7,13 +7,12 @@ It may be the only copy of messages that a master took and lost. So a tail is ke
 from __future__ import annotations
 
 import re
-from contextlib import closing
 from itertools import chain, count
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
 
-from rmqspark.store.files import make_directories, write_whole
+from rmqspark.store.files import make_directories, read_whole, write_whole
 
 if TYPE_CHECKING:
     from rmqspark.store.files import FileSystem
@@ -58,12 +57,7 @@ def _path_for(files: FileSystem, path: str, tail: bytes) -> str:
     """Messages of the same sizes make tails of the same name. What is there may be the beginning of this one, from a
     try that a full disk ended; another tail stays."""
     names = chain([path], (f"{path}.{number}" for number in count(1)))
-    return next(name for name in names if not files.exists(name) or tail.startswith(_content(files, name)))
-
-
-def _content(files: FileSystem, path: str) -> bytes:
-    with closing(files.open(path, read_only=True)) as file:
-        return file.pread(file.size(), 0)
+    return next(name for name in names if not files.exists(name) or tail.startswith(read_whole(files, name)))
 
 
 def drop_old_tails(files: FileSystem, expired_before_ms: int, most_bytes: int = MOST_KEPT_BYTES) -> list[str]:

@@ -19,6 +19,7 @@ Nothing here takes locks or starts threads. `File.fsync` may be called from anot
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from rmqspark.errors import InvalidArgument, StoreLocked
@@ -143,13 +144,16 @@ def make_directories(files: FileSystem, path: str) -> None:
 
 def write_whole(files: FileSystem, path: str, content: bytes) -> None:
     """A file of just this, whatever it was; on disk when this returns, though not yet under its name for sure."""
-    file = files.open(path, create=True)
-    try:
+    with closing(files.open(path, create=True)) as file:
         file.truncate(0)
         file.pwrite(content, 0)
         file.fsync()
-    finally:
-        file.close()
+
+
+def read_whole(files: FileSystem, path: str) -> bytes:
+    """All that is in a file. Raises OSError."""
+    with closing(files.open(path, read_only=True)) as file:
+        return file.pread(file.size(), 0)
 
 
 def remove_tree(files: FileSystem, path: str) -> None:

@@ -18,11 +18,10 @@ place of `.bak` after step 4; by `load` where a crash came between.
 
 from __future__ import annotations
 
-from contextlib import closing
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from rmqspark.errors import DamagedFile, DecodeError
-from rmqspark.store.files import make_directories, write_whole
+from rmqspark.store.files import make_directories, read_whole, write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,8 +93,8 @@ class JsonTable:
         """Puts the current version in the place of one with secrets that count no more."""
         if not self._has_secrets or not self._files.exists(self.backup_path):
             return
-        current = self._content(self.path)
-        if self._content(self.backup_path) != current:
+        current = read_whole(self._files, self.path)
+        if read_whole(self._files, self.backup_path) != current:
             write_whole(self._files, f"{self.backup_path}.tmp", current)
             self._replace_copy()
 
@@ -111,15 +110,11 @@ class JsonTable:
         except OSError as error:
             self.copy_trouble = f"{self.backup_path}: {error}"
 
-    def _content(self, path: str) -> bytes:
-        with closing(self._files.open(path, read_only=True)) as file:
-            return file.pread(file.size(), 0)
-
     def _read(self, path: str, parse: Callable[[str], T]) -> _Version[T]:
         if not self._files.exists(path):
             return _Version(None, "is missing", is_there=False)
         try:
-            return _Version(parse(self._content(path).decode()), "", is_there=True)
+            return _Version(parse(read_whole(self._files, path).decode()), "", is_there=True)
         except (ValueError, DecodeError) as error:
             return _Version(None, f"cannot be read ({error})", is_there=True)
 

@@ -16,6 +16,7 @@ from rmqspark.store import identity
 from rmqspark.store.config import CONSUME_QUEUE_ENTRY_BYTES, StoreConfig
 from rmqspark.store.deletions import PATH as DELETIONS
 from rmqspark.store.deletions import Deletions
+from rmqspark.store.files import read_whole
 from rmqspark.store.inspection.layout import LOG, length_of, segment_files
 from rmqspark.store.inspection.read_only import ReadOnlyFiles
 from rmqspark.store.json_table import JsonTable
@@ -98,13 +99,7 @@ class StoreView:
         return self._deletions
 
     def _text_of(self, path: str) -> bytes | None:
-        if not self._files.exists(path):
-            return None
-        file = self._files.open(path, read_only=True)
-        try:
-            return file.pread(file.size(), 0)
-        finally:
-            file.close()
+        return read_whole(self._files, path) if self._files.exists(path) else None
 
     def queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:
         """The queue, its ends not yet found out; None if it has no files, or none that can be made out."""

@@ -12,6 +12,7 @@ from rmqspark.protocol.bodies.client import QueueLeaseTable
 from rmqspark.protocol.bodies.route import TopicConfigTable
 from rmqspark.store import checkpoint, deletions, identity
 from rmqspark.store.checkpoint import CHECKPOINT_BYTES, Checkpoint
+from rmqspark.store.files import read_whole
 from rmqspark.store.inspection.findings import Finding, Findings, Kind
 from rmqspark.store.json_table import JsonTable
 
@@ -101,8 +102,7 @@ def _parser(decode: Callable[[bytes], object]) -> Callable[[str], object]:
 
 
 def _is_readable(files: FileSystem, path: str, parse: Callable[[str], object]) -> bool:
-    with closing(files.open(path, read_only=True)) as file:
-        data = file.pread(file.size(), 0)
+    data = read_whole(files, path)
     try:
         parse(data.decode())
     except (ValueError, DecodeError):
