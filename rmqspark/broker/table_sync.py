@@ -8,7 +8,6 @@ delivered to where this log has not come yet are not taken for delivered.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -141,10 +140,13 @@ class TableSync:
         """Who remembers offsets of the master finds the same store here. A stock master has no such identity."""
         if not self._is_copy():
             return
-        with suppress(NotSupported):
+        try:
             master = CapabilitiesBody.decode((await ask(RequestCode.RMQ_CAPABILITIES)).body)
-            if self._is_copy():
-                self._adopt(master)
+        except NotSupported:
+            self._replica.keep_identity()
+            return
+        if self._is_copy():
+            self._adopt(master)
 
     def _adopt(self, master: CapabilitiesBody) -> None:
         try:

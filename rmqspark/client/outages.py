@@ -42,13 +42,13 @@ class Outages:
 
     def among(self, names: Collection[str]) -> frozenset[str]:
         """Those of these brokers that are silent. Never waits."""
-        return frozenset(name for name in names if name in self._questions and self._is_silent(name))
+        return frozenset(name for name in sorted(names) if name in self._questions and self._is_silent(name))
 
     def look(self, names: Collection[str]) -> bool:
         """Waits for an answer of each of these brokers that is not known to be silent. Whether some have fallen silent
         and others have not: where all answer, what failed was something else, and where none does nothing can be left
         out."""
-        questions = {name: self._ask(name) for name in names if name not in self._questions}
+        questions = {name: self._ask(name) for name in sorted(names) if name not in self._questions}
         silent = {name: question for name, question in questions.items() if not _is_answered(question)}
         if not silent or len(silent) == len(questions):
             return False

@@ -18,7 +18,7 @@ from rmqspark.protocol.records.record import BLANK_BYTES, MAGIC_BLANK, MAGIC_V1,
 from rmqspark.protocol.records.record_batch import RecordBatch
 from rmqspark.store.cut_tails import keep_tail
 from rmqspark.store.dispatcher import Dispatch
-from rmqspark.store.files import write_whole
+from rmqspark.store.files import read_whole, write_whole
 from rmqspark.store.log.commit_log import Placement
 from rmqspark.store.recovery.redispatch import Redispatcher
 from rmqspark.store.recovery.scan import LogScan, Records, whole_records
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from rmqspark.store.queues.consume_queues import ConsumeQueues
 
 FOLLOWING: Final = "following"  # a file that is there from the first start as a slave's store to the next as a master's
+_IS_KNOWN: Final = b"known\n"  # its content, once the master has said whose store this is a copy of
 _KNOWN_MAGICS: Final = (MAGIC_V1, MAGIC_V2, MAGIC_BLANK)
 MOST_RECORD_BYTES: Final = 32 << 20
 MOST_BLANK_BYTES: Final = 256 << 20  # what found no room in a file in one piece: a batch of the smallest messages, say
@@ -74,10 +75,14 @@ class ReplicaLog:
         self._checkpoint_file = checkpoint_file
         self._identity = identity
         self._redispatcher = Redispatcher(queues, deletions)
+        self.is_known = False
+        """Whether the store's identity is that of the master's: not before that has said it for the first time."""
 
     def open_for_master(self) -> None:
         """Nothing else is written from now on: whatever is sent here is refused. Raises OSError."""
-        if not self._files.exists(FOLLOWING):
+        if self._files.exists(FOLLOWING):
+            self.is_known = read_whole(self._files, FOLLOWING) == _IS_KNOWN
+        else:
             write_whole(self._files, FOLLOWING, b"")
             self._files.sync_directory("")
         self._gate.reserve_for_master("This broker is a slave, it takes no messages.", "Send to the master.")
@@ -95,6 +100,13 @@ class ReplicaLog:
     def adopt_identity(self, store_id: str, incarnation: int) -> None:
         """This is a copy of the master's store: offsets mean the same here. Raises ValueError, OSError."""
         self._identity.adopt(store_id, incarnation)
+        self.keep_identity()
+
+    def keep_identity(self) -> None:
+        """The master, a stock one, has no identity to take over. Raises OSError."""
+        if not self.is_known:
+            write_whole(self._files, FOLLOWING, _IS_KNOWN)
+            self.is_known = True
 
     @property
     def start_offset(self) -> int:

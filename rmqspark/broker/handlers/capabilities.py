@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rmqspark import __version__
+from rmqspark.errors import Busy
 from rmqspark.protocol.bodies.client import CapabilitiesBody
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.remoting.reply import Reply
@@ -48,7 +49,14 @@ class CapabilityHandlers:
         return {RequestCode.RMQ_CAPABILITIES: Route(None, self.capabilities)}
 
     def capabilities(self, request: Request[NoFields]) -> Reply:
+        """Busy while a slave's store is a copy of it does not know whose: who notes its offsets under an identity that
+        it will not keep would find another store later."""
         del request
+        if self._body.slave and not self._store.replica.is_known:
+            raise Busy(
+                "This slave has not heard from its master yet, whose store it copies.",
+                hint="Start the master; it takes ten seconds from then on.",
+            )
         identity = self._store.store_id, self._store.incarnation
         if identity != (self._body.storeId, self._body.incarnation):
             self._body = msgspec.structs.replace(self._body, storeId=identity[0], incarnation=identity[1])

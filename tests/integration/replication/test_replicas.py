@@ -20,7 +20,7 @@ from rmqspark.broker.config import BrokerConfig
 from rmqspark.client.broker_admin import metrics_of
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.outgoing import SendConfig
-from rmqspark.errors import FlushSlaveTimeout, NotWritable, RmqError, Unreachable
+from rmqspark.errors import Busy, FlushSlaveTimeout, NotWritable, RmqError, Unreachable
 from rmqspark.model import MessageQueue, SendStatus
 from rmqspark.protocol.bodies.admin import ConsumerOffsetTable
 from rmqspark.protocol.bodies.client import CapabilitiesBody
@@ -144,6 +144,7 @@ def test_a_slave_refuses_messages() -> None:
         create(mq)
         address = mq.start_slave()
         wait_until(lambda: has_topic(address, "orders"), "the slave has the topic")
+        wait_until(lambda: identity(address) is not None, "the slave has heard from its master")
         end = end_offset(address)
         with ClusterClient(mq.namesrv) as client:
             addresses = client.cluster_info().brokerAddrTable["broker-a"].brokerAddrs
@@ -261,6 +262,7 @@ def test_slave_and_master_change_places() -> None:
         send(mq, 20)
         addresses = mq.brokers
         before = identity(addresses["broker-a"])
+        assert before is not None
         wait_until(lambda: identity(addresses["broker-a-1"]) == before, "the slave's store is known as the master's")
         mq.stop_broker("broker-a")
         mq.stop_slave()
@@ -274,9 +276,10 @@ def test_slave_and_master_change_places() -> None:
         wait_until(lambda: send(mq, 1) == [SendStatus.OK], "the one that was the master is waited for")
         assert len(read(mq.namesrv, "orders", 22)) >= 22
         wait_until_copied(mq)
-        store_id, incarnation = identity(mq.brokers["broker-a"])
-        assert store_id == before[0]
-        assert incarnation > before[1]
+        now = identity(mq.brokers["broker-a"])
+        assert now is not None
+        assert now[0] == before[0]
+        assert now[1] > before[1]
 
 
 def come_back_with_less(mq: LocalCluster) -> None:
@@ -321,10 +324,28 @@ def capabilities(address: str) -> CapabilitiesBody:
     return CapabilitiesBody.decode(ask(address, RequestCode.RMQ_CAPABILITIES).body)
 
 
-def identity(address: str) -> tuple[str, int]:
-    """Of a broker's store."""
-    said = capabilities(address)
+def identity(address: str) -> tuple[str, int] | None:
+    """Of a broker's store; None of a slave that does not know whose its store is."""
+    try:
+        said = capabilities(address)
+    except Busy:
+        return None
     return said.storeId, said.incarnation
+
+
+def test_a_slave_tells_of_no_store_before_it_has_heard_of_its_masters() -> None:
+    """Its own would be another one to who reads there while the master is away, and from the master afterwards."""
+    with cluster(broker_config=QUICK) as mq:
+        masters = identity(mq.brokers["broker-a"])
+        mq.stop_broker("broker-a")
+        mq.start_slave()
+        assert identity(mq.brokers["broker-a-1"]) is None
+        mq.start_broker("broker-a")
+        wait_until(lambda: identity(mq.brokers["broker-a-1"]) == masters, "the slave has heard from its master")
+        mq.stop_broker("broker-a")
+        mq.stop_slave()
+        mq.start_slave()
+        assert identity(mq.brokers["broker-a-1"]) == masters
 
 
 def test_delayed_messages_are_delivered_once_whoever_is_master() -> None:
