@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from rmqspark.client.silence import RollCall, remembered
 from rmqspark.client.txn import INPUTS_TIMEOUT_MS, LIST_TIMEOUT_MS, able_brokers, input_keeper
-from rmqspark.errors import InvalidArgument, NotFound
+from rmqspark.errors import InvalidArgument, NotFound, RequestTimeout, Unreachable
 from rmqspark.protocol.bodies.queries import KnownQuery, QueryTable
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.queries import QueryListRequestHeader
@@ -57,10 +57,14 @@ class SeenQuery:
 
 
 def report_query(client: ClusterClient, report: QueryReport) -> None:
-    """RMQ_QUERY_REPORT. Stock brokers keep no such thing and are not asked to."""
+    """RMQ_QUERY_REPORT, to one of those that answer. Stock brokers keep no such thing and are not asked to."""
     keeper = input_keeper(client, report.queryId)
-    if keeper.capabilities().transactions:
-        keeper.call(RequestCode.RMQ_QUERY_REPORT, None, report.encode(standard=True), timeout_ms=INPUTS_TIMEOUT_MS)
+    try:
+        if keeper.capabilities().transactions:
+            keeper.call(RequestCode.RMQ_QUERY_REPORT, None, report.encode(standard=True), timeout_ms=INPUTS_TIMEOUT_MS)
+    except (Unreachable, RequestTimeout):
+        client.outages.add(keeper.name)
+        raise
 
 
 def seen_queries(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, TypeVar
 
-from rmqspark.client.coordinator import chosen_broker, masters
+from rmqspark.client.coordinator import masters
 from rmqspark.client.futures import then
 from rmqspark.client.silence import RollCall
 from rmqspark.errors import RmqError
@@ -54,8 +54,13 @@ def submit_half(broker: BrokerClient, header: TxnHalfRequestHeader, body: Body) 
 
 
 def input_keeper(client: ClusterClient, query_id: str) -> BrokerClient:
-    """The broker that keeps what is reported of a query, whatever is read of whom."""
-    return client.broker(chosen_broker(client, stream_transactional_id(query_id)))
+    """The broker that keeps what is reported of a query, whatever is read of whom. While that is silent it is another:
+    whoever lists queries asks all of them."""
+    names = masters(client)
+    silent = client.outages.among(names)
+    return client.broker(
+        chosen(stream_transactional_id(query_id), [name for name in names if name not in silent] or names)
+    )
 
 
 def input_keepers(client: ClusterClient, query_id: str, owner: str) -> list[BrokerClient]:

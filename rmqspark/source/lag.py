@@ -134,15 +134,9 @@ class LagListener(StreamingQueryListener):
             self._send(report)
 
     def _send(self, report: QueryReport) -> None:
-        """How a query has ended is told without its lag, too: that a broker is away may be what it failed of."""
         client = self._client
         try:
-            try:
-                add_lag(report, look(client, positions_of(report)), client.clock.now_ms())
-            except RmqError:
-                if report.state == "running":
-                    raise
-                report.lag = QueryLag()
+            measure_lag(client, report)
             report_query(client, report)
             self._write_metrics()
         except (RmqError, OSError) as error:
@@ -191,6 +185,24 @@ def positions_of(report: QueryReport) -> dict[MessageQueue, int]:
         place = _place(queue)
         found[place] = min(queue.toOffset, found.get(place, queue.toOffset))
     return found
+
+
+def measure_lag(client: ClusterClient, report: QueryReport) -> None:
+    """Looks how far the query is behind. Where a broker does not answer, the total is not known, and the rest is told
+    all the same: it may be what the query waits for, or has failed of."""
+    positions = positions_of(report)
+    brokers = {queue.broker_name for queue in positions}
+    silent = client.outages.among(brokers)
+    try:
+        lags = look(client, {queue: at for queue, at in positions.items() if queue.broker_name not in silent})
+    except RmqError as error:
+        _log.warning("How far query %s is behind is not known: %s", report.name or report.queryId, error)
+        client.outages.look(brokers)
+        report.lag = QueryLag()
+        return
+    add_lag(report, lags, client.clock.now_ms())
+    if silent:
+        report.lag = QueryLag()
 
 
 def add_lag(report: QueryReport, lags: Sequence[QueueLag], now_ms: int) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import uuid
-from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.sql.streaming.listener import QueryProgressEvent, QueryTerminatedEvent, StreamingQueryProgress
@@ -14,12 +13,12 @@ from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.queries import seen_query
 from rmqspark.client.query_view import view_of
 from rmqspark.client.txn import input_keeper
+from rmqspark.model import MessageQueue
 from rmqspark.source.lag import LagListener
 from rmqspark.source.offsets import Offsets
 from rmqspark.testing import cluster
 
-if TYPE_CHECKING:
-    from rmqspark.model import MessageQueue
+from ..silent_broker import silent_broker
 
 pytestmark = pytest.mark.integration
 
@@ -52,3 +51,18 @@ def test_a_query_that_fails_because_a_broker_is_away() -> None:
         mq.start_broker("broker-b")
         view = view_of(client, seen_query(client, query_id))
         assert (view.state, view.batch_id, view.lag, len(view.queues)) == ("failed", 7, None, 2)
+
+
+def test_a_query_beside_a_broker_that_does_not_answer() -> None:
+    """It is told as it runs, by a broker that answers, though how far it is behind in all is not known."""
+    with cluster() as mq, ClusterClient(mq.namesrv) as client, AdminClient(mq.namesrv) as admin:
+        admin.create_topic("orders", queues=1)
+        positions = {MessageQueue("orders", name, 0): 0 for name in ("broker-a", "broker-x")}
+        listener = LagListener(mq.namesrv, every_ms=0)
+        with silent_broker(mq.namesrv, "broker-x", "orders", "others"):
+            ids = (str(uuid.UUID(int=number)) for number in range(1_000))
+            query_id = next(each for each in ids if input_keeper(client, each).name == "broker-x")
+            for _ in range(2):  # what it finds out with the first one
+                listener.onQueryProgress(progress(query_id, positions))
+            view = view_of(client, seen_query(client, query_id, on_silent=lambda name, error: None))
+        assert (view.state, view.batch_id, view.lag, len(view.queues)) == ("running", 7, None, 2)
