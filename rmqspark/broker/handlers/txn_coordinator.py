@@ -61,6 +61,7 @@ class TxnCoordinatorHandlers:
     ) -> None:
         self._coordinator = coordination.coordinator
         self._owners = coordination.owners
+        self._remember_broker = coordination.remember_broker
         self._reports = coordination.reports
         self._inputs = coordination.inputs
         self._journal = coordination.journal
@@ -134,8 +135,11 @@ class TxnCoordinatorHandlers:
         )
         return Reply(TxnResolveResponseHeader(ruling.answer.outcome, ruling.coordinator), remark=ruling.remark)
 
-    def find(self, request: Request[TxnFindRequestHeader]) -> Reply:
+    async def find(self, request: Request[TxnFindRequestHeader]) -> Reply:
+        """Who asks is remembered first: it may own the id from the answer on."""
         transactional_id, owners = request.header.transactionalId, self._owners
+        if request.header.brokerName is not None:
+            await self._remember_broker(request.header.brokerName)
         return Reply(
             TxnFindResponseHeader(
                 owners.is_mine(transactional_id),

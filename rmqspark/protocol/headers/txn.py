@@ -207,9 +207,10 @@ class TxnResolveResponseHeader(Header):
 
 
 class TxnFindRequestHeader(Header):
-    """RMQ_TXN_FIND, broker to broker: is the transactional id yours?"""
+    """RMQ_TXN_FIND, broker to broker: is the transactional id yours? `brokerName` is who asks, and may own it next."""
 
     transactionalId: str
+    brokerName: str | None = None
 
 
 class TxnFindResponseHeader(Header):

@@ -9,7 +9,7 @@ import sys
 from collections import deque
 from contextlib import contextmanager
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rmqspark.testing.sim.processes import SimProcess
 
 FIRST_INCARNATION = 1
-_LOG_LINES = 2_000
+_LOG_LINES: Final = 50_000
 
 
 class World:

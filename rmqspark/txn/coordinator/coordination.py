@@ -156,6 +156,16 @@ class Coordination:
             raise TransactionError(f"Broker {name[:32]!r} is not one of this cluster, or one too many.")
         self.journal.record([PeerSeen(name)])
 
+    async def remember_broker(self, name: str) -> None:
+        """The same, of one that asks who owns an id, and may own it next: on the disk when this returns, so that this
+        broker never takes the id without asking that one. TransactionError for one that no name server knows, too."""
+        if name != self._config.broker_name and name not in self.ledger.peers:
+            await self.peers.refresh()
+            if name not in self.peers.names():
+                raise TransactionError(f"Broker {name[:32]!r} is not one of this cluster, as its name servers know it.")
+            self.note_broker(name)
+        await self.journal.flushed()
+
     async def close(self) -> None:
         """Ends what goes on beside the requests, and all connections."""
         await self.coordinator.close()

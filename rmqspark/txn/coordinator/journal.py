@@ -23,7 +23,15 @@ from rmqspark.protocol.records.record import decode_record, encode_record
 from rmqspark.store.draft import Draft
 from rmqspark.store.json_table import JsonTable
 from rmqspark.threads import in_thread
-from rmqspark.txn.coordinator.events import Decided, EpochClosed, InputReported, RunOpened, decode_event, encode_event
+from rmqspark.txn.coordinator.events import (
+    Decided,
+    EpochClosed,
+    InputReported,
+    PeerSeen,
+    RunOpened,
+    decode_event,
+    encode_event,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
@@ -43,7 +51,7 @@ _RESTATED_AT_ONCE: Final = 256
 _RESTATE_AFTER_EVENTS: Final = 100_000
 _FIRST_REST_MS: Final = 60_000  # after a failure, doubled up to
 _LONGEST_REST_MS: Final = 3_600_000
-_PROMISES: Final = (RunOpened, EpochClosed, Decided)  # what an answer may rest on; see `_is_promise`
+_PROMISES: Final = (RunOpened, EpochClosed, Decided, PeerSeen)  # what an answer may rest on; see `_is_promise`
 
 log = structlog.get_logger("rmqspark.txn")
 

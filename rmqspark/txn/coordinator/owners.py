@@ -131,7 +131,7 @@ class Owners:
 
     async def _ask(self, broker: str, transactional_id: str) -> _Told | None:
         """None where there is no telling. A stock broker owns nothing."""
-        header = TxnFindRequestHeader(transactional_id)
+        header = TxnFindRequestHeader(transactional_id, self.own_name)
         try:
             response = await self._peers.call(broker, RequestCode.RMQ_TXN_FIND, header, timeout_ms=_FIND_TIMEOUT_MS)
             answer = response.header(TxnFindResponseHeader)

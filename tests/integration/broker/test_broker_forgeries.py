@@ -123,6 +123,19 @@ def test_what_was_decided_needs_no_vote(on_broker: Callable[..., Any]) -> None:
     on_broker(talk)
 
 
+def test_who_asks_for_an_owner_has_to_be_a_broker(on_broker: Callable[..., Any]) -> None:
+    """A name that no name server knows is not remembered, and told nothing: it would own the id from the answer on."""
+
+    async def talk(bench: Any) -> None:
+        client = await ready(bench)
+        refused = await client.ask(RequestCode.RMQ_TXN_FIND, TxnFindRequestHeader(T, "ghost"))
+        assert "'ghost' is not one of this cluster" in refused.remark
+        told = await client.ask(RequestCode.RMQ_TXN_FIND, TxnFindRequestHeader(T))
+        assert BrokersSeen.decode(told.body).brokers == []
+
+    on_broker(talk)
+
+
 VOTES: list[Any] = [
     pytest.param({"epoch": 1 << 60}, id="a very high epoch"),
     pytest.param({"version": 1 << 60}, id="a version from the future"),

@@ -3,20 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from structlog.testing import capture_logs
 
 from rmqspark.client.coordinator import DECIDE_TIMEOUT_MS
-from rmqspark.errors import FlushTimeout, GroupNotFound, NotSupported, TopicNotFound, TwoCoordinators, Unreachable
+from rmqspark.entropy import SystemEntropy
+from rmqspark.errors import (
+    FlushTimeout,
+    GroupNotFound,
+    NotSupported,
+    TopicNotFound,
+    TransactionError,
+    TwoCoordinators,
+    Unreachable,
+)
 from rmqspark.protocol.bodies.txn import BrokersSeen, HeldAttempt, InputRange, OutputRange, TxnDecision
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.consume import OffsetResponseHeader
 from rmqspark.protocol.headers.fields import to_fields
 from rmqspark.protocol.headers.txn import TxnFindResponseHeader
 from rmqspark.remoting.response import Response
+from rmqspark.store.config import StoreConfig
+from rmqspark.store.message_store import MessageStore
 from rmqspark.testing.manual_clock import ManualClock
+from rmqspark.testing.memory_files import MemoryFileSystem
+from rmqspark.txn.coordinator.coordination import Coordination, CoordinationConfig
 from rmqspark.txn.coordinator.events import Decided, Finished, RunOpened
 from rmqspark.txn.coordinator.input_offsets import InputOffsets
 from rmqspark.txn.coordinator.ledger import Ledger
@@ -386,3 +400,53 @@ def test_a_group_that_never_committed_gets_its_first_offset() -> None:
     peers.asked.clear()
     asyncio.run(offsets.move())
     assert peers.asked == []
+
+
+class Bench:
+    """A broker's coordination on a disk whose power may fail; `b` is the only other broker there is."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.files = MemoryFileSystem(clock=self.clock)
+        self.start()
+
+    def start(self) -> None:
+        config = StoreConfig(mapped_file_size_commit_log=64 << 10, message_index_enable=False)
+        self.store = MessageStore.open("s", config, files=self.files, clock=self.clock, entropy=SystemEntropy(1))
+        self.coordination = Coordination(
+            CoordinationConfig("a", (), 3_600_000, 3_600_000, 1 << 20, 1 << 20),
+            self.store,
+            self.files.within("s"),
+            self.clock,
+            peers=ScriptedPeers(b=NOT_FOUND),  # type: ignore[arg-type]
+            append=self.store.append,
+            flush_to=self.flush_to,
+            participant_here=SimpleNamespace(newest_epoch=lambda _: 7),  # type: ignore[arg-type]
+            commit_here=lambda *_: None,
+            leases_here=lambda *_: (),
+        )
+
+    async def flush_to(self, end_offset: int) -> None:
+        self.store.flush()
+        assert self.store.flushed_offset >= end_offset
+
+    def lose_power(self) -> None:
+        self.files.crash()
+        self.start()
+
+
+def test_who_asks_for_an_owner_is_on_the_disk_before_it_is_answered() -> None:
+    """It may own the id next. Forgotten in a crash, and away then, it would not be asked: two would own the id."""
+    bench = Bench()
+    asyncio.run(bench.coordination.remember_broker("b"))
+    bench.lose_power()
+    assert bench.coordination.owners.seen() == ["b"]
+    assert list(bench.coordination.ledger.peers) == ["b"]
+
+
+def test_who_asks_for_an_owner_has_to_be_known_to_the_name_servers() -> None:
+    """Each broker ever seen is asked before an id is adopted: a made-up one would stop them all."""
+    bench = Bench()
+    with pytest.raises(TransactionError, match="'ghost' is not one of this cluster"):
+        asyncio.run(bench.coordination.remember_broker("ghost"))
+    assert list(bench.coordination.ledger.peers) == []
