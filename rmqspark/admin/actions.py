@@ -89,7 +89,8 @@ class Actions:
         """To a topic that is there already: a misspelled name makes none. TopicNotFound."""
         message = new.message(topic)
         with self._log.recording(who, "send", topic, f"{len(message.body):,} bytes") as effect:
-            describe_topic(self._cluster, topic)
+            self._cluster.expire_route(topic)
+            admin_topics.route_of(self._cluster, topic)
             receipt = self._sender().send(message, shard=new.shard)
             effect.story = f"message {receipt.msg_id}"
         return ReceiptView(
