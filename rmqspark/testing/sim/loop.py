@@ -19,7 +19,7 @@ from rmqspark.testing.disk_faults import ProcessDied
 
 if TYPE_CHECKING:
     from collections import deque
-    from collections.abc import Callable, Coroutine, Generator
+    from collections.abc import Callable, Coroutine
 
     from rmqspark.testing.sim.network import SimNetwork
 
@@ -201,7 +201,7 @@ class SimLoop(asyncio.BaseEventLoop):
         return await self.network.connect(factory, host, port, _life_here())
 
 
-def spawn(loop: SimLoop, life: Life, work: Generator[Any, Any, Any] | Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+def spawn(loop: SimLoop, life: Life, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
     """Runs `work` as a task of that life."""
     return loop.create_task(work, context=life.context)
 

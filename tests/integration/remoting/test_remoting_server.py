@@ -193,6 +193,7 @@ def test_oneway_is_never_answered(serve: Any, raw_client: Any) -> None:
 
 
 @pytest.mark.faults
+@pytest.mark.usefixtures("pauses")
 def test_a_slow_reader_is_not_read(serve: Any, raw_client: Any) -> None:
     """A client that takes no answers is no longer listened to, and costs bounded memory; then it gets them all."""
     served = serve(routes(large=bytes(1 << 20)), limits=Limits(outgoing_high_bytes=1 << 20))
