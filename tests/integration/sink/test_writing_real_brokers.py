@@ -43,7 +43,7 @@ FAR = 9_999_999_999_999  # ms since 1970
 @pytest.fixture(scope="module")
 def mq() -> Iterator[LocalCluster]:
     with cluster() as running, AdminClient(running.namesrv) as admin:
-        for topic in ("ours", "stock", "other", "late"):
+        for topic in ("ours", "stock", "other", "late", "alone"):
             admin.create_topic(topic, queues=3)
         yield running
 
@@ -88,9 +88,9 @@ def test_rows_go_to_brokers_that_answer(mq: LocalCluster) -> None:
     """One that is registered and not there is left out, unless a column says where a row belongs."""
     rows = {"body": pa.array([b"%d" % row for row in range(50)])}
     keyed = rows | {"shardingKey": pa.array([f"k{row}" for row in range(50)])}
-    options = SinkOptions(topic="ours")
+    options = SinkOptions(topic="alone")
     with (
-        silent_broker(mq.namesrv, "broker-x", "ours", "other"),
+        silent_broker(mq.namesrv, "broker-x", "alone", "others"),
         ClusterClient(mq.namesrv, clock=ManualClock()) as client,
     ):
         for _ in range(3):
