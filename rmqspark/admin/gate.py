@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from rmqspark.admin.problems import problem
+from rmqspark.whole_numbers import whole_number
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -71,8 +72,8 @@ class Gate:
         origin = headers.get(b"origin")
         if origin is not None and not self._is_ours(origin, headers[b"host"]):
             return HTTPStatus.FORBIDDEN, f"A page of {origin!r:.80} may not ask here.", hint
-        length = headers.get(b"content-length", "0")
-        if not length.isdigit() or int(length) > MOST_BODY_BYTES:
+        length = whole_number(headers.get(b"content-length", "0"))
+        if length is None or length > MOST_BODY_BYTES:
             return HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"A request has at most {MOST_BODY_BYTES:,} bytes.", ""
         return None
 

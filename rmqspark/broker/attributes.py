@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rmqspark.errors import ServerFault
+from rmqspark.whole_numbers import whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -22,8 +23,8 @@ def _one_of(*values: str) -> Callable[[str], bool]:
 
 
 def _is_long(text: str) -> bool:
-    digits = text.removeprefix("-")
-    return digits.isascii() and digits.isdigit() and -(2**63) <= int(text) < 2**63
+    size = whole_number(text.removeprefix("-"))
+    return size is not None and size < 2**63 + text.startswith("-")
 
 
 _CHANGEABLE: Final[Mapping[str, Callable[[str], bool]]] = {

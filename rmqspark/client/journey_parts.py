@@ -8,6 +8,7 @@ from rmqspark.client.journey import Place, Return, Stage, StageKind, Track
 from rmqspark.protocol.bodies.client import BROADCASTING, CONSUME_ACTIVELY, TAG
 from rmqspark.protocol.names import DLQ_PREFIX, HALF_BATCH_TOPIC, HALF_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC
 from rmqspark.protocol.records.properties import HalfBatchProperty, Property
+from rmqspark.whole_numbers import whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -139,4 +140,4 @@ def level_of(said: Mapping[str, str]) -> int:
 
 def whole(text: str | None) -> int | None:
     """The number, if it is one."""
-    return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 20 else None
+    return None if text is None else whole_number(text)

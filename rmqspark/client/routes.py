@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from rmqspark.errors import BodyError
 from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.names import Perm
+from rmqspark.whole_numbers import whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -141,4 +142,5 @@ def _believable(topic: str, count: int) -> int:
 def _ordered_queues(order_topic_conf: str) -> list[tuple[str, int]]:
     """ "broker-a:4;broker-b:4" → pairs. Such a topic's queues are exactly these, whatever its QueueData says."""
     pairs = (part.split(":") for part in order_topic_conf.split(";") if part)
-    return [(pair[0], int(pair[1])) for pair in pairs if len(pair) == 2 and pair[1].isdigit()]
+    counts = ((pair[0], whole_number(pair[1])) for pair in pairs if len(pair) == 2)
+    return [(broker_name, count) for broker_name, count in counts if count is not None]

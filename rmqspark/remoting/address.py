@@ -5,16 +5,17 @@ from __future__ import annotations
 import ipaddress
 
 from rmqspark.errors import InvalidArgument, Unreachable
+from rmqspark.whole_numbers import whole_number
 
 
 def parse_address(address: str) -> tuple[str, int]:
     """ "10.0.0.5:10911" → ("10.0.0.5", 10911). Raises InvalidArgument with the form that is right."""
     host, _, port = address.rpartition(":")
     bracketed = host.startswith("[") and host.endswith("]")
-    valid_port = port.isascii() and port.isdigit() and 0 < int(port) < 65536
-    if not host or not valid_port or (":" in host and not bracketed):
+    number = whole_number(port) or 0
+    if not host or not 0 < number < 65536 or (":" in host and not bracketed):
         raise InvalidArgument(f"{address!r} is not an address.", hint="Write it as host:port, e.g. 127.0.0.1:9876.")
-    return (host[1:-1] if bracketed else host), int(port)
+    return (host[1:-1] if bracketed else host), number
 
 
 def format_address(host: str, port: int) -> str:

@@ -8,6 +8,7 @@ import msgspec
 
 from rmqspark.errors import HeaderError
 from rmqspark.protocol.faults import from_response
+from rmqspark.whole_numbers import whole_number
 
 if TYPE_CHECKING:
     from rmqspark.protocol.commands.command import Command
@@ -62,5 +63,5 @@ class Response:
 
     def _next_offset(self) -> int:
         """Where PULL_OFFSET_MOVED says to go on; -1 if it does not."""
-        text = self.fields.get("nextBeginOffset", "")
-        return int(text) if text.isascii() and text.isdigit() else -1
+        offset = whole_number(self.fields.get("nextBeginOffset", ""))
+        return -1 if offset is None else offset

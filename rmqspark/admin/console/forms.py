@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from rmqspark.admin.console.nodes import FORM, Child, Node, On, h
 from rmqspark.admin.console.parts import button
 from rmqspark.errors import InvalidArgument, RmqError
+from rmqspark.whole_numbers import whole_number
 
 if TYPE_CHECKING:
     from rmqspark.admin.console.frame import Frame
@@ -108,6 +109,7 @@ def _named(control: Node, name: str) -> Node:
 def whole(said: Said, name: str, label: str) -> int:
     """A field that is a whole number. InvalidArgument."""
     text = said.get(name, "").strip()
-    if not text.isascii() or not text.isdigit():
-        raise InvalidArgument(f"{label} {text!r} is not a whole number.")
-    return int(text)
+    number = whole_number(text)
+    if number is None:
+        raise InvalidArgument(f"{label} {text!r:.80} is not a whole number.")
+    return number

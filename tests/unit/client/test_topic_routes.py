@@ -55,7 +55,9 @@ def names(found: tuple[MessageQueue, ...]) -> list[str]:
             id="a slave alone can be read, not written",
         ),
         pytest.param(
-            TopicRouteData([queues("a", write=8)], [broker("a", _0="x:1")], orderTopicConf="b:1;a:2;junk"),
+            TopicRouteData(
+                [queues("a", write=8)], [broker("a", _0="x:1")], orderTopicConf="b:1;a:2;junk;a:²;b:" + "9" * 5_000
+            ),
             ["b/0", "a/0", "a/1"],
             ["a/0", "a/1"],
             id="an ordered topic has exactly the queues of its configuration",

@@ -12,6 +12,7 @@ from rmqspark.admin.console.snippets import Snippets
 from rmqspark.admin.console.tables import Column, pager, table
 from rmqspark.admin.reads import queries as look
 from rmqspark.admin.schemas.transactions import BatchView, FindingView, ProofView, RangeView
+from rmqspark.whole_numbers import whole_number
 
 if TYPE_CHECKING:
     from rmqspark.admin.console.frame import Frame
@@ -59,8 +60,8 @@ def show(visit: Visit, view: ProofView) -> Node:
 
 def _end(visit: Visit, count: int) -> int:
     """Behind the newest batch of the page: counted from the oldest on, so that it stays while others come."""
-    asked = visit.given.get("cursor", "")
-    return min(int(asked), count) if asked.isascii() and asked.isdigit() else count
+    asked = whole_number(visit.given.get("cursor", ""))
+    return count if asked is None else min(asked, count)
 
 
 def _verdict(view: ProofView) -> Node:
