@@ -230,17 +230,8 @@ def test_a_log_that_grows_fast_may_expire_soon(monkeypatch: pytest.MonkeyPatch) 
 def test_a_disk_that_is_full_for_others_has_room_for_a_summary(bench: ParticipantBench) -> None:
     """Which lets the files behind the last one go."""
     bench.commit(N0, bench.send(N0, Sent("t", 0, [b"1"])))
-    for _ in range(40):
-        fill_files(bench)
-    usage = bench.files.disk_usage()
-    bench.files.set_budget((usage.total_bytes - usage.free_bytes) * 100 // 95)
-    bench.store.expire(bench.clock.now_ms(), keep_from=bench.resolver.needed_offset())
-    with pytest.raises(NotWritable):
-        fill_files(bench)
-    bench.check_back(seconds=7 * 3_600)
-    for _ in range(200):
-        bench.store.expire(bench.clock.now_ms(), keep_from=bench.resolver.needed_offset())
-    fill_files(bench)
+    fill_disk(bench)
+    assert_room_is_made(bench)
 
 
 @pytest.mark.parametrize("commits", [True, False], ids=["committed", "rolled back"])
@@ -248,22 +239,13 @@ def test_a_disk_that_is_full_for_others_has_room_for_what_is_decided(bench: Part
     """Half batches keep the log from going: were they to wait for room, nothing would ever make any."""
     attempt = bench.send(N0, Sent("t", 0, [b"1"]))
     bench.vote(N0, attempt)
-    for _ in range(40):
-        fill_files(bench)
-    usage = bench.files.disk_usage()
-    bench.files.set_budget((usage.total_bytes - usage.free_bytes) * 100 // 95)
-    bench.store.expire(bench.clock.now_ms(), keep_from=bench.resolver.needed_offset())
-    with pytest.raises(NotWritable):
-        fill_files(bench)
+    fill_disk(bench)
     if commits:
         bench.commit(N0, attempt)
         assert bench.bodies("t") == [b"1"]
     else:
         bench.drop(N0)
-    bench.check_back(seconds=7 * 3_600)
-    for _ in range(200):
-        bench.store.expire(bench.clock.now_ms(), keep_from=bench.resolver.needed_offset())
-    fill_files(bench)
+    assert_room_is_made(bench)
 
 
 def test_start_reads_only_what_is_new() -> None:
@@ -301,6 +283,25 @@ def expire(bench: ParticipantBench, *, keep_from: int | None) -> None:
     bench.clock.advance(hours=bench.config.file_reserved_time + 1)
     for _ in range(5):
         bench.store.expire(bench.clock.now_ms(), keep_from=keep_from)
+
+
+def fill_disk(bench: ParticipantBench) -> None:
+    """Until it takes messages of nobody any more."""
+    for _ in range(40):
+        fill_files(bench)
+    usage = bench.files.disk_usage()
+    bench.files.set_budget((usage.total_bytes - usage.free_bytes) * 100 // 95)
+    bench.store.expire(bench.clock.now_ms(), keep_from=bench.resolver.needed_offset())
+    with pytest.raises(NotWritable):
+        fill_files(bench)
+
+
+def assert_room_is_made(bench: ParticipantBench) -> None:
+    """What keeps the log from going has ended, so messages are taken again."""
+    bench.check_back(seconds=7 * 3_600)
+    for _ in range(200):
+        bench.store.expire(bench.clock.now_ms(), keep_from=bench.resolver.needed_offset())
+    fill_files(bench)
 
 
 def fill_files(bench: ParticipantBench) -> None:
