@@ -115,19 +115,21 @@ class Actions:
         """What is planned is done, to the offset; with `dry_run` it is only planned, and not recorded."""
         plan = self.plan_reset(group, request)
         if not request.dry_run:
-            self.carry_out_reset(who, group, request.to, plan)
+            self.carry_out_reset(who, group, request.to, plan, create=request.create)
         views = [QueueResetView.of(reset) for reset in plan]
         return ResetView(group=group, done=not request.dry_run, queues=views)
 
     def plan_reset(self, group: str, request: ResetRequest) -> list[QueueReset]:
         """Queue by queue, for who is to say yes to it."""
         target = ResetTarget.parse(request.to)
-        return plan_reset(self._cluster, group, target, topic=request.topic, queue_ids=request.queues)
+        return plan_reset(
+            self._cluster, group, target, topic=request.topic, queue_ids=request.queues, create=request.create
+        )
 
-    def carry_out_reset(self, who: str, group: str, to: str, plan: list[QueueReset]) -> None:
+    def carry_out_reset(self, who: str, group: str, to: str, plan: list[QueueReset], *, create: bool = False) -> None:
         """Exactly what was planned, however long ago."""
         with self._log.recording(who, "reset group", group, f"to {to}") as effect:
-            carry_out(self._cluster, group, plan)
+            carry_out(self._cluster, group, plan, create=create)
             effect.story = f"{len(plan)} queues, {sum(reset.read_again for reset in plan):,} messages again"
 
     def rewind(self, who: str, query: str, request: ResetRequest) -> ResetView:

@@ -23,6 +23,7 @@ def reset(
     to: Annotated[str, typer.Option(help="earliest, latest, a time, -10m, an offset, or group:NAME.")],
     topic: Annotated[str | None, typer.Option(help="Only this topic; otherwise all it has offsets of.")] = None,
     queue: Annotated[list[int] | None, typer.Option(min=0, help="Only this queue; may be repeated.")] = None,
+    create: Annotated[bool, typer.Option("--create", help="Make the group for a --topic, if there is none.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")] = False,
     yes: Yes = False,
     namesrv: Namesrv = None,
@@ -32,7 +33,7 @@ def reset(
     from rmqspark.client.admin import AdminClient
 
     with AdminClient(namesrv) as admin:
-        plan = admin.reset_group(group, to, topic=topic, queues=queue, dry_run=True)
+        plan = admin.reset_group(group, to, topic=topic, queues=queue, create=create, dry_run=True)
         if not as_json:
             _show(plan)
         elif not (dry_run or yes):
@@ -40,7 +41,7 @@ def reset(
                 _show(plan)
         if not dry_run:
             confirm(f"Set group {group} in {_counted(plan)}?", yes=yes)
-            admin.carry_out_reset(group, plan)
+            admin.carry_out_reset(group, plan, create=create)
     if as_json:
         print_json({"group": group, "done": not dry_run, "queues": [_document(each) for each in plan]})
     else:

@@ -162,22 +162,24 @@ class AdminClient:
         *,
         topic: str | None = None,
         queues: Collection[int] | None = None,
+        create: bool = False,
         dry_run: bool = False,
     ) -> list[QueueReset]:
         """Sets a group to another place, read for or not just then; with `dry_run` only says what would be done.
 
         `to` is `earliest`, `latest`, a time, `-10m`, an offset, or `group:NAME`. Without `topic` it is about every
-        topic that the group has committed offsets of. GroupNotFound, TopicNotFound, InvalidArgument.
+        topic that the group has committed offsets of. `create` makes a group for a `topic` that there is not yet, so
+        that its first reader begins there. GroupNotFound, TopicNotFound, InvalidArgument.
         """
         target = group_resets.ResetTarget.parse(to)
-        plan = group_resets.plan_reset(self._cluster, name, target, topic=topic, queue_ids=queues)
+        plan = group_resets.plan_reset(self._cluster, name, target, topic=topic, queue_ids=queues, create=create)
         if not dry_run:
-            self.carry_out_reset(name, plan)
+            self.carry_out_reset(name, plan, create=create)
         return plan
 
-    def carry_out_reset(self, name: str, plan: Sequence[QueueReset]) -> None:
+    def carry_out_reset(self, name: str, plan: Sequence[QueueReset], *, create: bool = False) -> None:
         """Does what `reset_group(..., dry_run=True)` has planned, to the offset. GroupNotFound."""
-        group_resets.carry_out(self._cluster, name, plan)
+        group_resets.carry_out(self._cluster, name, plan, create=create)
 
     # --- messages ----------------------------------------------------------------------------------------------------
 

@@ -110,6 +110,10 @@ class BrokerAdmin:
         """The same without waiting."""
         return self._submit(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, None, _groups)
 
+    def put_group(self, config: SubscriptionGroupConfig) -> None:
+        """Makes a group, or changes one."""
+        self._call(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=config.encode())
+
     def delete_group(self, group: str) -> None:
         """Its committed offsets go with it."""
         header = DeleteSubscriptionGroupRequestHeader(group, cleanOffset=True)

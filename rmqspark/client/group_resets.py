@@ -19,6 +19,7 @@ from rmqspark.client.topics_described import queue_bounds
 from rmqspark.errors import Conflict, GroupNotFound, InvalidArgument, InvalidQueue, TopicNotFound
 from rmqspark.message_queue import MessageQueue
 from rmqspark.options import Moment, moment
+from rmqspark.protocol.bodies.admin import SubscriptionGroupConfig
 from rmqspark.protocol.names import check_group
 
 if TYPE_CHECKING:
@@ -72,17 +73,24 @@ class QueueReset:
 
 
 def plan_reset(
-    cluster: ClusterClient, group: str, to: ResetTarget, *, topic: str | None, queue_ids: Collection[int] | None
+    cluster: ClusterClient,
+    group: str,
+    to: ResetTarget,
+    *,
+    topic: str | None,
+    queue_ids: Collection[int] | None,
+    create: bool = False,
 ) -> list[QueueReset]:
     """What a reset would do, now. Without `topic` it is about every topic that the group has committed offsets of, or,
-    where it has none and follows another group, that one.
+    where it has none and follows another group, that one. With `create` the group of a `topic` need not be there yet.
 
     GroupNotFound, TopicNotFound; Conflict for a queue that is not there, an offset outside of a queue, or where
     nothing would be set at all.
     """
     check_group(group)
     brokers = [BrokerAdmin(cluster.broker(name)) for name in sorted(cluster.cluster_info().brokerAddrTable)]
-    _require(group, brokers)
+    if topic is None or not create:
+        _require(group, brokers)
     topics = [topic] if topic is not None else _topics_of(cluster, group, brokers)
     if not topics and to.group is not None:
         topics = _topics_of(cluster, to.group, brokers)
@@ -100,19 +108,29 @@ def plan_reset(
     return plan
 
 
-def carry_out(cluster: ClusterClient, group: str, plan: Collection[QueueReset]) -> None:
-    """Moves the group to where the plan says. GroupNotFound."""
+def carry_out(cluster: ClusterClient, group: str, plan: Collection[QueueReset], *, create: bool = False) -> None:
+    """Moves the group to where the plan says; with `create` it is made where it is not there yet. GroupNotFound."""
     if not isinstance(plan, Collection) or not all(isinstance(reset, QueueReset) for reset in plan):
         raise InvalidArgument(f"{plan!r:.80} is no plan.", hint="reset_group(..., dry_run=True) returns one.")
+    if create:
+        _make(group, [BrokerAdmin(cluster.broker(name)) for name in sorted({each.queue.broker_name for each in plan})])
     for reset in plan:
         BrokerAdmin(cluster.broker(reset.queue.broker_name)).reset_offset(group, reset.queue, reset.target)
+
+
+def _make(group: str, brokers: list[BrokerAdmin]) -> None:
+    for admin in brokers:
+        if group not in admin.groups():
+            admin.put_group(SubscriptionGroupConfig(group))
 
 
 def _require(group: str, brokers: list[BrokerAdmin]) -> None:
     """No broker resets a group that it does not know; that is said before anything is planned and shown."""
     if not any(group in admin.groups() for admin in brokers):
         raise GroupNotFound(
-            group, hint="One comes into being when something first reads for it; rmq group list shows those there are."
+            group,
+            hint="rmq group list shows those there are. One comes into being when something first reads for it, or is "
+            "made with --create, for a --topic.",
         )
 
 

@@ -97,6 +97,7 @@ class ResetRequest(Document):
     to: str = Field(examples=["-10m"])
     topic: str | None = Field(None, description="Without it, all topics that the group has offsets of.")
     queues: list[int] | None = Field(None, description="Only these queue ids.")
+    create: bool = Field(False, description="Make the group for a topic, if there is none.")
     dry_run: bool = False
 
 

@@ -49,3 +49,23 @@ def test_a_reset_is_shown_before_it_is_done(ok: Run, cli: Run, mq: LocalCluster,
     gone = cli("group", "reset", group, "--to", "earliest", "--topic", topic, "--yes")
     assert (gone.code, gone.out) == (1, "")  # no preview of what cannot be done
     assert "first reads" in gone.err
+
+
+def test_a_group_that_nothing_has_read_for_begins_where_it_is_told(
+    ok: Run, cli: Run, mq: LocalCluster, rmq: Rmq, topic: str
+) -> None:
+    """It is made for a topic, if that is wanted: a name that is misspelled makes none."""
+    rmq.send(topic, *[b"old"] * 8)
+    group = f"new-{topic}"
+    refused = cli("group", "reset", group, "--to", "latest", "--topic", topic, "--yes")
+    assert (refused.code, "--create" in refused.err) == (1, True)
+    assert cli("group", "reset", group, "--to", "latest", "--create", "--yes").code == 1  # of no topic
+    plan = ok("group", "reset", group, "--to", "latest", "--topic", topic, "--create", "--dry-run", "--json").json
+    assert [(each["committed"], each["target"]) for each in plan["queues"]] == [(None, 2)] * 4
+    assert cli("group", "describe", group).code == 1  # nothing was done
+    ok("group", "reset", group, "--to", "latest", "--topic", topic, "--create", "--yes")
+    assert [each["committed"] for each in ok("group", "describe", group, "--json").json["queues"]] == [2] * 4
+    rmq.send(topic, b"new")
+    with PullConsumer(mq.namesrv, group=group) as consumer:
+        consumer.assign(consumer.queues(topic))
+        assert [message.body for message in consumer.poll(10_000)] == [b"new"]
