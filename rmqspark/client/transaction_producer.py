@@ -27,6 +27,7 @@ from rmqspark.errors import (
     ConnectionLost,
     InvalidMessage,
     NotSupported,
+    NotWritable,
     RequestTimeout,
     RmqError,
     TransactionError,
@@ -133,8 +134,8 @@ class TransactionProducer:
         """Stores the half message, has the listener execute, and tells the broker how that went.
 
         If the half message is not as safe as the broker promises, nothing is executed and it is rolled back. Raises
-        what `Producer.send` raises, with nothing executed; after a RequestTimeout or ConnectionLost the half message
-        may have been stored, and `check` be asked about a message that `execute` never saw. Raises TransactionError
+        what `Producer.send` raises, with nothing executed; after a RequestTimeout, ConnectionLost or NotWritable the
+        half message may have been stored, and `check` be asked about one that `execute` never saw. TransactionError
         where the broker had another word on the transaction before this one, from a `check`.
         """
         self._check_open()
@@ -273,8 +274,9 @@ def _heard(method: str, msg_id: str, call: Callable[[], object]) -> TransactionS
 
 
 def surely_not_stored(error: RmqError) -> bool:
-    """A half message that may be stored is not sent again: the broker would ask about both, and both could count."""
-    return worth_another_try(error) and not isinstance(error, RequestTimeout | ConnectionLost)
+    """A half message that may be stored is not sent again: the broker would ask about both, and both could count. One
+    whose disk failed has it in its log, perhaps for good."""
+    return worth_another_try(error) and not isinstance(error, RequestTimeout | ConnectionLost | NotWritable)
 
 
 def _prepared(message: Message, msg_id: str) -> PreparedMessage:

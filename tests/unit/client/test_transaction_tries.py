@@ -22,7 +22,7 @@ from rmqspark.errors import (
     [
         (Unreachable("nobody answers", address="a:1"), True),
         (Busy("later"), True),
-        (NotWritable("the disk is full"), True),
+        (NotWritable("an fsync failed"), False),  # it is in the log, and may be there after the next start
         (GoingAway("bye"), True),
         (ConnectionLost("cut", address="a:1"), False),
         (RequestTimeout("no answer"), False),
