@@ -24,6 +24,7 @@ from rmqspark.protocol.bodies.queries import KnownQuery
 from rmqspark.protocol.bodies.route import BrokerData, ClusterInfo, QueueData, TopicConfig, TopicList, TopicRouteData
 from rmqspark.protocol.bodies.txn import InputRange
 from rmqspark.protocol.codes import RequestCode, ResponseCode
+from rmqspark.protocol.commands.command import encode_response
 from rmqspark.testing.scripted_peer import ScriptedPeer, answer, expect
 
 if TYPE_CHECKING:
@@ -53,6 +54,18 @@ def following(talk: list[Talk]) -> ScriptedPeer:
     """One that nothing is to be asked of takes no connection."""
     script = [step for code, reply in talk for step in (expect(code), reply)]
     return ScriptedPeer([*script, nothing_more]) if talk else ScriptedPeer()
+
+
+def going(code: RequestCode) -> list[Talk]:
+    """Of one that is asked twice at once, and answers only then, both in one piece: the client hangs up on whoever says
+    that it goes."""
+
+    def reply(conversation: Conversation) -> None:
+        expect(code)(conversation)
+        asked = [request.command.opaque for request in conversation.received]
+        conversation.write([piece for opaque in asked for piece in encode_response(opaque, ResponseCode.GO_AWAY)])
+
+    return [(code, reply)]
 
 
 class Named:
@@ -102,7 +115,7 @@ def topics_of(*names: str) -> Talk:
 def test_topics_of_which_a_broker_is_silent() -> None:
     """Sums are over the other one; of a topic that only it has all but the name is unknown, and nothing is 0."""
     silence = Silence()
-    of_a, of_b = [config("both"), stats("both", 3, 4)], [(CONFIG, GOES), (CONFIG, GOES)]
+    of_a, of_b = [config("both"), stats("both", 3, 4)], going(CONFIG)
     with client(of_a, of_b, lambda said: [said.route(A, B), said.route(B), said.brokers(), said.brokers()]) as cluster:
         both, mine = describe_topics(cluster, ["mine", "both"], on_silent=silence)
     assert (both.name, both.message_count, both.queue_count, both.broker_count) == ("both", 7, 2, 2)
@@ -174,7 +187,7 @@ def test_dead_letters_of_which_a_broker_is_silent() -> None:
     """A group whose letters are all with it has an unknown number; one that has none elsewhere is left out."""
     silence = Silence()
     of_a = [stats("%DLQ%none", 0), (COMMITTED, answer(offset="0"))]
-    of_b = [(STATS, GOES), (STATS, GOES)]
+    of_b = going(STATS)
     with client(
         of_a,
         of_b,
