@@ -23,13 +23,14 @@ _EMPTY: Final = 0  # reported by a log without a byte: the master chooses where 
 
 
 class TailDiffers(RmqError):
-    """The master's log is another from physical offset `at` on, or ends there. `at` is where comparing began where not
-    one byte is proven to be the same."""
+    """The master's log is another from physical offset `at` on, or ends there. `at` is `compared_from` where nothing is
+    proven to be the same."""
 
-    def __init__(self, at: int, *, is_end: bool) -> None:
+    def __init__(self, at: int, compared_from: int, *, is_end: bool) -> None:
         how = "ends at" if is_end else "differs from"
         super().__init__(f"The master's log {how} {at}, where this slave's goes on.")
         self.at = at
+        self.compared_from = compared_from
 
 
 class LogsDiverged(RmqError):
@@ -69,6 +70,7 @@ class TailComparison:
 
     def __init__(self, position: int, end: int, read: Callable[[int, int], bytes]) -> None:
         self.position = position
+        self._begin = position
         self._end = end
         self._read = read
         self._heartbeats = 0  # since bytes came
@@ -77,6 +79,17 @@ class TailComparison:
     def is_over(self) -> bool:
         """Whether all of the tail is the master's."""
         return self.position >= self._end
+
+    def begin_later(self, position: int) -> None:
+        """The master's log begins here: what was before has expired there. Nothing has been compared yet. Raises
+        LogsDiverged where it begins behind the slave's, which then has not one byte of it to go on from."""
+        if position >= self._end:
+            raise LogsDiverged(
+                f"The master's log begins at {position}, this slave's ends at {self._end}: "
+                "what comes between has expired.",
+                hint="Empty this slave's store, and it is copied anew.",
+            )
+        self._begin = self.position = position
 
     def take(self, data: bytes) -> bytes:
         """Compares the bytes at `position`; returns those that lie behind the slave's end. Raises TailDiffers."""
@@ -87,7 +100,7 @@ class TailComparison:
         mine = self._read(self.position, size)
         if mine != data[:size]:
             first = next(at for at in range(size) if mine[at] != data[at])
-            raise TailDiffers(self.position + first, is_end=False)
+            raise TailDiffers(self.position + first, self._begin, is_end=False)
         self.position += size
         return data[size:]
 
@@ -96,15 +109,15 @@ class TailComparison:
         while itself. Raises TailDiffers where the slave has more."""
         self._heartbeats += 1
         if not self.is_over and self._heartbeats > 1:
-            raise TailDiffers(self.position, is_end=True)
+            raise TailDiffers(self.position, self._begin, is_end=True)
 
 
 def place_to_cut(differs_at: int, compared_from: int, log_end: int, record_begin: Callable[[int], int]) -> int | None:
-    """Where the tail may be cut off; None where that is not proven to be safe: no whole record before it was the same,
-    unless the difference is right behind one, or too much would go."""
+    """Where the tail may be cut off; None where that is not proven to be safe: nothing before the record that differs
+    was the same, or too much would go. That the record begins as another does proves nothing: many do."""
     if differs_at <= compared_from:
         return None
     begin = record_begin(differs_at)
-    if begin < compared_from or log_end - begin > MOST_COMPARED_BYTES:
+    if begin <= compared_from or log_end - begin > MOST_COMPARED_BYTES:
         return None
     return begin

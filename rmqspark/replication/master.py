@@ -171,16 +171,17 @@ class Master:
         self._on_ack()
 
     def _place_to_begin(self, wanted: int) -> int:
-        """Raises InvalidArgument for a place that is not in the log."""
+        """For what has expired the start of the log: a slave goes on there if it has a part of that, or else says what
+        is to be done; RocketMQ's hangs up. Raises InvalidArgument for a place behind the end."""
         start, end = self._source.min_physical_offset, self._source.safe_offset
         if wanted == _FROM_THE_START:
             return start if self._settings.sends_whole_log else max(start, end - end % self._segment_bytes)
-        if not start <= wanted <= end:
+        if wanted > end:
             raise InvalidArgument(
                 f"It asks for the log from {wanted} on, which goes from {start} to {end}.",
-                hint="Where its copy is too old, or of another master, empty its store.",
+                hint="Where its copy is of another master, empty its store.",
             )
-        return wanted
+        return max(start, wanted)
 
     # --- what it is sent
 

@@ -139,8 +139,7 @@ class Slave:
         """What becomes of a tail that is not the master's; returns how long to wait. Nothing, where another master is
         to be followed by the time that it is decided: it may have it."""
         replica, master = self._replica, self._master
-        compared_from = self._window.start(replica.start_offset, replica.end_offset)
-        place = place_to_cut(difference.at, compared_from, replica.end_offset, replica.record_begin)
+        place = place_to_cut(difference.at, difference.compared_from, replica.end_offset, replica.record_begin)
         if place is None:
             if self._window.widen(replica.start_offset, replica.end_offset):
                 return 0
@@ -183,6 +182,7 @@ class _Session:
         self._transfers = TransferDecoder()
         self._comparison: TailComparison | None = None
         self._expected = 0  # where the next transfer belongs
+        self._has_taken = False
         self._waiting = bytearray()  # behind the end of the log, a record that is not whole
         self._reported_s = 0.0  # loop time
 
@@ -254,6 +254,10 @@ class _Session:
     def _take_one(self, transfer: Transfer) -> None:
         comparison = self._comparison
         assert comparison is not None
+        if transfer.offset > self._expected and not self._has_taken:
+            comparison.begin_later(transfer.offset)
+            self._expected = transfer.offset
+        self._has_taken = True
         if transfer.offset != self._expected:
             raise LogsDiverged(f"The master sends its log from {transfer.offset} on, not from {self._expected}.")
         self._expected += len(transfer.data)

@@ -90,6 +90,7 @@ def test_no_more_is_compared_than_is_bounded() -> None:
         (60, 20, 100, 60),
         (60, 55, 100, 60),  # right behind a record
         (57, 57, 100, None),  # nothing was the same
+        (57, 50, 100, None),  # nothing but the begin of a record, as many have it
         (57, 53, 100, None),  # not even one whole record was
         (57, 20, 51 + MOST_COMPARED_BYTES, None),  # too much would go
     ],

@@ -25,6 +25,7 @@ from rmqspark.replication.stream import (
     report,
     transfer_head,
 )
+from rmqspark.store.retention import HOUR_MS
 
 from ..store.store_bench import SMALL, StoreBench
 from .pair import PATIENCE_S, QUICK, add, filled, following, log_of, on_loop, serving, until
@@ -294,6 +295,62 @@ async def test_a_master_that_begins_anew_costs_the_slave_nothing() -> None:
     before = copy.content("commitlog")
     async with serving(fresh) as master, following(copy, master.port) as slave:
         await until(lambda: "not proven" in slave.trouble)  # its last word, after all windows
+    assert copy.content("commitlog") == before
+
+
+# --- a master whose first messages have expired
+
+
+def expire(bench: StoreBench) -> None:
+    bench.store.checkpoint()
+    bench.clock.advance(ms=100 * HOUR_MS)
+    while bench.store.expire(bench.clock.now_ms()).deleted:
+        pass
+
+
+async def behind(rounds: int) -> tuple[StoreBench, StoreBench]:
+    """A master that has let go of all but its newest file, and a slave that was not there for the last rounds."""
+    original, copy = filled(12), StoreBench()
+    async with serving(original, WHOLE) as master, following(copy, master.port):
+        await until(lambda: copy.store.end_offset == original.store.end_offset)
+    add(original, rounds, "later")
+    expire(original)
+    return original, copy
+
+
+@on_loop
+async def test_a_slave_goes_on_where_only_the_begin_of_its_tail_has_expired() -> None:
+    """It asks for more than the master still has; of what there is a part is its own, and goes before the rest."""
+    original, copy = await behind(0)
+    add(original, 5, "later")
+    assert 0 < original.store.min_physical_offset < copy.store.end_offset
+    async with serving(original) as master, following(copy, master.port):
+        await until(lambda: copy.store.end_offset == original.store.end_offset)
+    assert log_of(copy).endswith(log_of(original))
+
+
+@on_loop
+async def test_a_slave_says_when_what_it_lacks_has_expired() -> None:
+    """It changes nothing, and names what there is to do."""
+    original, copy = await behind(20)
+    before = copy.content("commitlog")
+    async with serving(original) as master, following(copy, master.port) as slave:
+        await until(lambda: "has expired" in slave.trouble)
+        assert "Empty this slave's store" in slave.trouble
+        assert not slave.is_connected
+    assert copy.content("commitlog") == before
+
+
+@on_loop
+async def test_nothing_is_cut_off_where_the_first_byte_that_is_left_differs() -> None:
+    """What the master's log had before that has expired proves nothing."""
+    _, copy = await behind(0)
+    stranger = filled(12, word="x")
+    expire(stranger)
+    before = copy.content("commitlog")
+    assert 0 < stranger.store.min_physical_offset < copy.store.end_offset
+    async with serving(stranger) as master, following(copy, master.port) as slave:
+        await until(lambda: "not proven" in slave.trouble)
     assert copy.content("commitlog") == before
 
 
