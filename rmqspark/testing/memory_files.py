@@ -12,6 +12,7 @@ files.crash(SystemEntropy(seed=3))            # after a power loss: what was syn
 from __future__ import annotations
 
 import posixpath
+from contextlib import contextmanager
 from errno import EBADF, EEXIST, EINVAL, EISDIR, ENOENT, ENOSPC, ENOTDIR, ENOTEMPTY
 from os import strerror
 from typing import TYPE_CHECKING
@@ -23,7 +24,7 @@ from rmqspark.testing.memory_disk import PAGE_BYTES, Directory, Inode, NameTree,
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from rmqspark.clock import Clock
     from rmqspark.entropy import Entropy
@@ -192,6 +193,15 @@ class MemoryFileSystem:
     def stop_at(self, count: int, *, after_bytes: int = 0, counted: Collection[str] = CHANGES) -> None:
         """The process dies in the `count`-th of these operations, and in all after it, until `kill` or `crash`."""
         self._machine.faults.fail_at(count, Failure(ProcessDied(), after_bytes), counted)
+
+    @contextmanager
+    def undisturbed(self) -> Iterator[None]:
+        """What the test itself does meanwhile meets no failure, and none that is planned is used up."""
+        faults, self._machine.faults = self._machine.faults, DiskFaults()
+        try:
+            yield
+        finally:
+            self._machine.faults = faults
 
     def heal(self) -> None:
         """Cancels every failure that is planned and has not happened yet."""

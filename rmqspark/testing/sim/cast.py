@@ -12,7 +12,7 @@ from rmqspark.testing.sim.group_offsets import Committer, Possible
 from rmqspark.testing.sim.groups import GroupPlot
 from rmqspark.testing.sim.producers import Producer, SendPlan
 from rmqspark.testing.sim.readers import QueueReader
-from rmqspark.testing.sim.transactions import TransactionPlot
+from rmqspark.testing.sim.transactions import TransactionPlot, set_aside_queue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,6 +79,15 @@ class Cast:
 
             queues, reader = self._queues_of(COPY_TOPIC), self.client("copy-reader")
             yield SparkPlot(self._world, self._cluster, self._draw.spark, self.queues, queues, reader)
+
+    @property
+    def all_queues(self) -> list[MessageQueue]:
+        """Of all topics that take part, and of what brokers set aside."""
+        topics = [TOPIC, BATCH_TOPIC, *(topic for plot in self.plots for topic in plot.topics)]
+        return [
+            *(queue for topic in topics for queue in self._queues_of(topic)),
+            *map(set_aside_queue, self._cluster.brokers),
+        ]
 
     def client(self, kind: str) -> SimClient:
         """One more, on a host of its own."""

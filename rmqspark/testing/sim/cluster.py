@@ -87,7 +87,9 @@ class _Opened:
     def __call__(self) -> None:
         if self._told < self._node.lives:
             self._told = self._node.lives
-            self._world.opened(self._name, self._node.server.store.incarnation)
+            store = self._node.server.store
+            self._world.opened(self._name, store.incarnation)
+            self._world.expired.opened(self._name, store)
 
 
 def _namesrv_host(number: int) -> str:

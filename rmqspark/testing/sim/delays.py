@@ -127,6 +127,7 @@ class DelayPlot(PlacesAndReaders):
 
     def unsettled(self) -> str:
         found = Counter(name for reader in self.readers for name in reader.names)
+        found += self._world.expired.names(reader.queue for reader in self.readers)
         if not self._holds_time:  # they may have to wait for an hour
             return ""
         to_come = self._reminders.to_come(found, self._world.is_whole)

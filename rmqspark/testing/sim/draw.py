@@ -40,10 +40,16 @@ NETWORK_FAULTS: Final = (
 )
 LATE_FAULTS: Final = ("power loss at an answer",)
 """Of a node, too; drawn after all others, so that these are what they were."""
-FAULTS: Final = (*NODE_FAULTS, *NETWORK_FAULTS, *LATE_FAULTS)
+LATER_FAULTS: Final = ("read fails",)
+"""Of a node, in runs of `FIRST_WITH_EXPIRY` and later."""
+FIRST_WITH_EXPIRY: Final = 40_000
+"""Seeds before are what they were when messages did not expire in any."""
+FAULTS: Final = (*NODE_FAULTS, *NETWORK_FAULTS, *LATE_FAULTS, *LATER_FAULTS)
 _SHORTEST_MEAN_S: Final = 3.0
 _LONGEST_MEAN_S: Final = 40.0
 _SMALLEST_FOR_DECISIONS: Final = 16 << 10
+_LONG_RESERVED_H: Final = 2
+_AT_ANY_HOUR: Final = ";".join(map(str, range(24)))
 
 
 @dataclass(frozen=True)
@@ -89,9 +95,14 @@ class Draw:
         return self.plan.store.flush_disk_type == "SYNC_FLUSH"
 
     @property
+    def expires(self) -> bool:
+        """Whether messages do while it runs."""
+        return self.plan.store.file_reserved_time < _LONG_RESERVED_H
+
+    @property
     def disks_fail(self) -> bool:
         """With an error, not by dying."""
-        return any(kind in self.mean_s for kind in ("fsync fails", "write fails", "disk full"))
+        return any(kind in self.mean_s for kind in ("fsync fails", "write fails", "disk full", "read fails"))
 
     @property
     def offsets_saved_after_s(self) -> float:
@@ -119,6 +130,13 @@ def draw(seed: int) -> Draw:
     if spark is not None:
         plan = _with_room_for_decisions(plan)
         spark = spark._replace(batch_bytes=plan.store.mapped_file_size_commit_log // 4)
+    drawn = _drawn(seed, random, plan, transactions, spark)
+    return _later(drawn, Random(f"{seed}/expiry")) if seed >= FIRST_WITH_EXPIRY else drawn
+
+
+def _drawn(
+    seed: int, random: Random, plan: Plan, transactions: TransactionPlan | None, spark: SparkPlan | None
+) -> Draw:
     return Draw(
         seed,
         plan,
@@ -133,6 +151,35 @@ def draw(seed: int) -> Draw:
         delays=_delays(Random(f"{seed}/delays")),
         spark=spark,
     )
+
+
+def _later(drawn: Draw, random: Random) -> Draw:
+    """What could not be drawn with the rest without changing what earlier seeds are."""
+    if random.random() < 1 / 2:
+        drawn = _expiring(drawn, random)
+    means = dict(drawn.mean_s)
+    for kind in LATER_FAULTS:
+        mean_s = random.uniform(_SHORTEST_MEAN_S, _LONGEST_MEAN_S)
+        if random.random() < 0.5:
+            means[kind] = mean_s
+    return replace(drawn, mean_s=means)
+
+
+def _expiring(drawn: Draw, random: Random) -> Draw:
+    """What has its time goes, at any hour, and it takes so long that some has: an hour is over when a clock is set."""
+    size = _SMALLEST_FOR_DECISIONS if drawn.spark is not None else random.choice((4, 8)) << 10
+    store = replace(
+        drawn.plan.store,
+        mapped_file_size_commit_log=size,
+        file_reserved_time=random.choice((0, 0, 1)),
+        delete_when=_AT_ANY_HOUR,
+    )
+    load = drawn.workload
+    load = replace(
+        load, sends=3 * load.sends, longest_pause_s=random.choice((0.3, 1.0)), largest_body=max(400, load.largest_body)
+    )
+    spark = drawn.spark and drawn.spark._replace(fails_on_loss=False, batch_bytes=size // 4)
+    return replace(drawn, plan=replace(drawn.plan, store=store), workload=load, spark=spark)
 
 
 def _plan(random: Random) -> Plan:
@@ -273,7 +320,7 @@ def _weather(random: Random) -> Weather:
 
 def _faults(random: Random) -> dict[str, float]:
     means = {}
-    for kind in FAULTS:
+    for kind in (*NODE_FAULTS, *NETWORK_FAULTS, *LATE_FAULTS):
         mean_s = random.uniform(_SHORTEST_MEAN_S, _LONGEST_MEAN_S)
         if random.random() < 0.5:
             means[kind] = mean_s

@@ -6,7 +6,7 @@ import asyncio
 from errno import EIO
 from typing import TYPE_CHECKING, Final
 
-from rmqspark.testing.sim.draw import LATE_FAULTS, NODE_FAULTS
+from rmqspark.testing.sim.draw import LATE_FAULTS, LATER_FAULTS, NODE_FAULTS
 from rmqspark.testing.sim.loop import Life, spawn
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Faults:
         self._world.network.weather = self._draw.weather
         self._world.loop.slowest_work_s = self._draw.slowest_work_s
         for kind, mean_s in self._draw.mean_s.items():
-            nodes = self._cluster.with_stores if kind in (*NODE_FAULTS, *LATE_FAULTS) else [None]
+            nodes = self._cluster.with_stores if kind in (*NODE_FAULTS, *LATE_FAULTS, *LATER_FAULTS) else [None]
             for node in nodes:
                 self._tasks.append(spawn(self._world.loop, self._life, self._again_and_again(kind, mean_s, node)))
 
@@ -119,6 +119,9 @@ class Faults:
                 self._end(node, random)
             case "write fails":
                 files.fail_next("pwrite", OSError(EIO, "planned by the seed"), after_bytes=random.choice((0, 10, 600)))
+                return
+            case "read fails":
+                files.fail_next("pread", OSError(EIO, "planned by the seed"))
                 return
             case "disk full":
                 files.set_budget(0)

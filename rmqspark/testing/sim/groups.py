@@ -89,7 +89,8 @@ class GroupLaws:
         if others and self._is_certain(queue):
             self._world.violated(f"Law 10: {process.name} consumes {queue} at {offset}, and {others} at the same time")
         calls.append(_Call(process.name, process))
-        if offset and self._world.is_whole(queue.broker_name) and offset - 1 not in self._consumed.get(queue, ()):
+        must_be_done = offset > self._world.expired.begin(queue) and self._world.is_whole(queue.broker_name)
+        if must_be_done and offset - 1 not in self._consumed.get(queue, ()):
             self._world.violated(
                 f"Law 10: {process.name} was given {offset} of {queue}, before the one before was consumed"
             )
@@ -112,11 +113,12 @@ class GroupLaws:
         return all(self._failures.get(each.keys[0], 0) < _MOST_FAILURES for each in messages if each.keys)
 
     def missing(self, queue: MessageQueue, end: int) -> list[int]:
-        """Offsets before the queue's end whose messages nobody has consumed."""
+        """Offsets before the queue's end whose messages nobody has consumed, of those that have not expired."""
         if not self._world.is_whole(queue.broker_name):
             return []
         given = self._given.get(queue, {})
-        return [offset for offset in range(end) if given.get(offset) not in self._names]
+        begin = self._world.expired.begin(queue)
+        return [offset for offset in range(begin, end) if given.get(offset) not in self._names]
 
     def _broker_ended(self, name: str) -> None:
         self._doubtful_until_s[name] = self._world.loop.time() + _LOCK_IN_DOUBT_S

@@ -81,6 +81,12 @@ class Node:
             self._end(silently=False)
             self.files.kill()
 
+    async def start_anew(self) -> None:
+        """An operator stops it and empties its store."""
+        await self.stop()
+        self.files.wipe()
+        self.start()
+
     def kill(self) -> None:
         """SIGKILL: what it wrote stays written."""
         self._end(silently=False)

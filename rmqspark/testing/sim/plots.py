@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Protocol
 
 from rmqspark.testing.sim.places import Place
@@ -10,6 +9,7 @@ from rmqspark.testing.sim.readers import QueueReader
 
 if TYPE_CHECKING:
     import asyncio
+    from collections import Counter
     from collections.abc import Callable, Iterable
     from typing import Any
 
@@ -81,8 +81,9 @@ class PlacesAndReaders:
 
 
 async def names_in(operator: SimClient, queues: Iterable[MessageQueue]) -> Counter[str]:
-    """How often each message is there, by its name. Raises RmqError."""
-    found: Counter[str] = Counter()
+    """How often each message is there, or was until it expired, by its name. Raises RmqError."""
+    queues = list(queues)
+    found = operator.world.expired.names(queues)
     for queue in queues:
         reader = QueueReader(operator, queue)
         await reader.scan()

@@ -29,6 +29,16 @@ class Replicas:
             if max(ends) <= physical_offset:
                 self._world.violated(f"Law 11: {broker_name} acknowledged {physical_offset}, its slaves end at {ends}")
 
+    def left_behind(self) -> list[Node]:
+        """Slaves that lack what has expired on their master: an operator has to empty them. All must serve."""
+        return [
+            slave
+            for name, master in self._cluster.brokers.items()
+            for slave in self._cluster.slaves[name]
+            if not _store_of(slave).replica.is_empty
+            and _store_of(slave).end_offset <= _store_of(master).min_physical_offset
+        ]
+
     def all_have_come_up(self) -> bool:
         """Whether every slave has all that its master has."""
         return all(

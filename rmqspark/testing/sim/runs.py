@@ -42,6 +42,7 @@ SOMETIMES = (
     "driver died at a step",
     "executor died at a step",
     "query Fenced",
+    "message expired",
 )
 """What has to be reached in a share of runs that is worth anything."""
 

@@ -66,8 +66,17 @@ class SparkPlot(PlacesAndReaders):
         if not self._world.is_whole_everywhere:  # nor does it go on where its source has lost something
             return ""
         there = {name for reader in self.readers for name in reader.names}
-        count = sum(map(self._end_of, self._source))
-        return "" if len(there) >= count else f"{len(there)} of {count} rows are copied"
+        there.update(self._world.expired.names(reader.queue for reader in self.readers))
+        missing = self._to_copy() - there
+        return f"{len(missing)} rows are not copied" if missing else ""
+
+    def _to_copy(self) -> set[str]:
+        """What the copies are called of all that is in the source and has not expired."""
+        return {
+            name_of(queue.broker_name, queue.queue_id, offset)
+            for queue in self._source
+            for offset in range(self._world.expired.begin(queue), self._end_of(queue))
+        }
 
     def _end_of(self, queue: MessageQueue) -> int:
         store = self._cluster.brokers[queue.broker_name].server.store
@@ -78,7 +87,5 @@ class SparkPlot(PlacesAndReaders):
         found = await names_in(operator, [reader.queue for reader in self.readers])
         for wrong in self._copies.judge(found):
             self._world.violated(f"Law 13: {wrong}")
-        if self._world.is_whole_everywhere:
-            there = {name_of(q.broker_name, q.queue_id, at) for q in self._source for at in range(self._end_of(q))}
-            if missing := sorted(there - found.keys()):
-                self._world.violated(f"Law 13: not copied are {missing}")
+        if self._world.is_whole_everywhere and (missing := sorted(self._to_copy() - found.keys())):
+            self._world.violated(f"Law 13: not copied are {missing}")

@@ -18,3 +18,5 @@ class SparkPlan(NamedTuple):
     longest_pause_s: float
     batch_bytes: int
     """Of what is sent in one piece, which has to find room in a file of the log."""
+    fails_on_loss: bool = True
+    """Whether the query ends where something has expired that it has not read."""

@@ -119,6 +119,7 @@ class Driver:
             "subscribe": source,
             "startingOffsets": "earliest",
             "maxOffsetsPerTrigger": str(plan.most_rows),
+            "failOnDataLoss": str(plan.fails_on_loss).lower(),
         }
         self._sink = SinkOptions(process.namesrv, target, batch_bytes=plan.batch_bytes)
         self._executors: list[SimProcess] = []

@@ -49,6 +49,8 @@ class Story:
         self.cluster = build(self.world, draw.plan)
         self.replicas = Replicas(self.world, self.cluster)
         self.cast = Cast(self.world, draw, self.cluster, self.replicas)
+        if draw.expires:
+            self.world.expired.watch(self.cluster.brokers, self.cast.all_queues)
         self._faults = Faults(self.world, draw, self.cluster, self.cast.hosts)
 
     def run(self) -> None:
@@ -68,6 +70,8 @@ class Story:
         await self._wait_for(lambda: _are_done(sending), _SENDING_S, "", fails=False)
         await self._faults.heal()
         self.world.is_healed = True
+        if self.draw.expires:
+            await self._copy_anew()
         for plot in cast.plots:
             plot.healed()
         for producer in cast.producers:
@@ -89,9 +93,7 @@ class Story:
     async def _start(self) -> None:
         for node in self.cluster.nodes:
             node.start()
-        await self._wait_for(
-            lambda: all(node.serves for node in self.cluster.nodes), _START_S, "a server did not start"
-        )
+        await self._wait_for(self._all_serve, _START_S, "a server did not start")
         await self._operate(self._create_topic())
 
     async def _create_topic(self) -> None:
@@ -108,12 +110,19 @@ class Story:
                 code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
                 (await self.cast.operator.call(address, code, None, group, timeout_ms=patience_ms)).raise_for_code()
 
+    async def _copy_anew(self) -> None:
+        """What a slave says has to be done where its master has let go of what it lacks."""
+        await self._wait_for(self._all_serve, _HEALED_S, "", fails=False)
+        for slave in self.replicas.left_behind() if self._all_serve() else []:
+            self.world.trace.reached("slave copied anew")
+            await slave.start_anew()
+
+    def _all_serve(self) -> bool:
+        return all(node.serves for node in self.cluster.nodes)
+
     async def _prove_that_it_lives(self) -> None:
         """All servers serve; each queue takes a message, and each reader comes to its end."""
-        nodes = self.cluster.nodes
-        await self._wait_for(
-            lambda: all(node.serves for node in nodes), _HEALED_S, lambda: f"not healed: {self._failures()}"
-        )
+        await self._wait_for(self._all_serve, _HEALED_S, lambda: f"not healed: {self._failures()}")
         await self._operate(self._send_to_all())
         await self._wait_for(
             self.replicas.all_have_come_up,
@@ -182,6 +191,7 @@ class Story:
             reader = QueueReader(cast.client("after"), queue)
             await reader.scan()
             found.update(reader.names)
+        found += self.world.expired.names(cast.targets)
         for violation in judge_rows(cast.writers, found):
             self.world.violated(violation)
         for broker_id in range(self.draw.plan.slaves + 1):

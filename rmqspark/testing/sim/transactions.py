@@ -14,10 +14,12 @@ from rmqspark.client.outgoing import SendConfig
 from rmqspark.client.received import received_all
 from rmqspark.client.transaction_producer import TransactionProducer
 from rmqspark.errors import RmqError
+from rmqspark.message_queue import MessageQueue
 from rmqspark.model import Message, SendStatus, TransactionState
 from rmqspark.protocol.names import CHECK_MAX_TIME_TOPIC
 from rmqspark.remoting.access import OPEN
 from rmqspark.testing.history import content_to_send
+from rmqspark.testing.sim.expired import begin_of
 from rmqspark.testing.sim.places import send_each
 from rmqspark.testing.sim.plots import PlacesAndReaders, names_in
 from rmqspark.testing.sim.readers import QueueReader
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
     from typing import Any
 
-    from rmqspark.message_queue import MessageQueue
     from rmqspark.model import PreparedMessage, ReceivedMessage
     from rmqspark.testing.sim.clients import SimClient
     from rmqspark.testing.sim.cluster import Cluster
@@ -159,13 +160,21 @@ class TransactionPlot(PlacesAndReaders):
         self._database.close()
         readable = await names_in(operator, [reader.queue for reader in self.readers])
         set_aside = Counter(name for node in self._cluster.brokers.values() for name in _set_aside(node))
+        set_aside += self._world.expired.names(map(set_aside_queue, self._cluster.brokers))
         whole = list(filter(self._world.is_whole, self._cluster.brokers))
         for wrong in self._database.judge(readable, set_aside, whole, len(self._cluster.brokers)):
             self._world.violated(f"Law 8: {wrong}")
 
 
+def set_aside_queue(broker_name: str) -> MessageQueue:
+    """Where a broker puts what it has asked about too often."""
+    return MessageQueue(CHECK_MAX_TIME_TOPIC, broker_name, 0)
+
+
 def _set_aside(node: Node) -> Iterator[str]:
-    found = node.server.store.read(CHECK_MAX_TIME_TOPIC, 0, 0, max_count=10_000, max_bytes=1 << 30)
+    store = node.server.store
+    begin = begin_of(store, set_aside_queue(node.name))
+    found = store.read(CHECK_MAX_TIME_TOPIC, 0, begin, max_count=10_000, max_bytes=1 << 30)
     for message in received_all(bytes(found.body), node.name) if found.count else []:
         yield message.keys[0]
 

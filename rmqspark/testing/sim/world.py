@@ -16,6 +16,7 @@ import structlog
 from rmqspark.errors import RmqError
 from rmqspark.testing.history import History
 from rmqspark.testing.history_checker import Checker
+from rmqspark.testing.sim.expired import Expired
 from rmqspark.testing.sim.loop import Life, SimLoop, spawn
 from rmqspark.testing.sim.network import SimNetwork
 from rmqspark.testing.sim.node import Node
@@ -57,6 +58,7 @@ class World:
         self.replaced: list[tuple[Any, str, Any]] = []
         """What else is to be something else while it runs: (owner, name, other)."""
         self.violations: list[str] = []
+        self.expired = Expired(self)
         self._buried: list[Life] = []
         self.of_nobody = Life("127.0.9.8")
         self.is_over = False
