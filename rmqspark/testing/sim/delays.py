@@ -98,11 +98,12 @@ class Reminders:
         late = self.to_come(found, is_whole) if self._holds_time else ""
         wrong = [f"{late} never came"] if late else []
         wrong += [f"{name} came {found[name]} times" for name in self._not_before_s if found[name] > 1]
-        wrong += [
-            f"{name} came, though it was recalled"
-            for name in sorted(self._recalled)
-            if found[name] and is_whole(self._stored[name])
-        ]
+        if self._holds_time:  # else it may have been due when it was recalled
+            wrong += [
+                f"{name} came, though it was recalled"
+                for name in sorted(self._recalled)
+                if found[name] and is_whole(self._stored[name])
+            ]
         return wrong
 
 

@@ -33,7 +33,7 @@ class Expired:
         self._stores: dict[str, MessageStore] = {}
         self._queues: dict[str, list[MessageQueue]] = {}
         self._held: dict[MessageQueue, list[ReceivedMessage]] = {}
-        self._begins: dict[MessageQueue, int] = {}
+        self._begins: dict[MessageQueue, list[int]] = {}
         self._names: dict[MessageQueue, list[str]] = {}
 
     def watch(self, masters: dict[str, Node], queues: Iterable[MessageQueue]) -> None:
@@ -51,7 +51,11 @@ class Expired:
 
     def begin(self, queue: MessageQueue) -> int:
         """The offset before which all has expired."""
-        return self._begins.get(queue, 0)
+        return self.begins(queue)[-1]
+
+    def begins(self, queue: MessageQueue) -> list[int]:
+        """That, and what it was before. A broker that starts lifts what groups have committed to there."""
+        return self._begins.get(queue, [0])
 
     def names(self, queues: Iterable[MessageQueue]) -> Counter[str]:
         """How often each message was there, of those that have expired."""
@@ -67,7 +71,7 @@ class Expired:
         taken = [each for each in self._held.get(queue, ()) if self.begin(queue) <= each.queue_offset < begin]
         if begin <= self.begin(queue):
             return
-        self._begins[queue] = begin
+        self._begins.setdefault(queue, []).append(begin)
         if not taken:
             return
         self._world.trace.reached("message expired")
