@@ -187,6 +187,8 @@ class Master:
 
     async def _send(self, slave: SlaveProgress, stream: Stream, wake: asyncio.Event) -> None:
         stream.bound_unsent(_SENT_A_TURN_BYTES)
+        loop = asyncio.get_running_loop()
+        told_s = loop.time()
         while True:
             wake.clear()
             if slave.has_begun and self._next_size(slave):
@@ -194,11 +196,12 @@ class Master:
                 await asyncio.sleep(0)  # a slave that is quick would else have the loop to itself
             else:
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(self._settings.heartbeat_s):
-                        await wake.wait()
+                    async with asyncio.timeout_at(told_s + self._settings.heartbeat_s):
+                        await wake.wait()  # which its reports end as well: it is silence that counts, not rest
                     continue
                 if slave.has_begun:
                     stream.write(transfer_head(slave.next_offset, 0))
+            told_s = loop.time()
             await stream.drain()
 
     def _send_some(self, slave: SlaveProgress, stream: Stream) -> None:

@@ -398,6 +398,26 @@ async def test_who_says_nothing_is_not_kept() -> None:
 
 
 @on_loop
+async def test_a_slave_that_reports_often_hears_that_its_master_lives() -> None:
+    """However short the time between two reports is, where there is nothing to send the master says so."""
+    original = filled(2)
+    end = original.store.end_offset
+    async with serving(original, QUICK._replace(heartbeat_s=0.5)) as master:
+        reader, writer = await asyncio.open_connection("127.0.0.1", master.port)
+
+        async def report_often() -> None:
+            while True:
+                writer.write(report(end))
+                await asyncio.sleep(0.02)
+
+        reporting = asyncio.create_task(report_often())
+        async with asyncio.timeout(PATIENCE_S):
+            assert await reader.readexactly(TRANSFER_HEAD.size) == transfer_head(end, 0)
+        reporting.cancel()
+        writer.close()
+
+
+@on_loop
 async def test_only_what_is_on_disk_is_sent_in_sync_flush() -> None:
     """What a power loss may take from the master is on no slave."""
     original = filled(1, SYNC)
