@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from rmqspark.client.access import resolve_access
 from rmqspark.client.addresses import parse_addresses, resolve_namesrv
 from rmqspark.client.broker_client import BrokerClient
+from rmqspark.client.broker_places import BrokerPlaces
 from rmqspark.client.connections import Connections
 from rmqspark.client.futures import rephrased
 from rmqspark.client.heartbeats import Heartbeats
@@ -28,7 +29,7 @@ from rmqspark.errors import AlreadyClosed, BrokerNotRegistered, TopicNotFound, U
 from rmqspark.protocol.names import AUTO_CREATE_TOPIC, check_topic, is_made_by_brokers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
     from types import TracebackType
     from typing import Self
 
@@ -81,8 +82,7 @@ class ClusterClient:
         self.coordinators = KnownCoordinators()
         self.outages = Outages(self)
         self._routes = RouteCache()
-        self._addresses: dict[str, str] = {}  # broker name → the address to use, the master's if there is one
-        self._suspects: set[str] = set()  # did not answer where they were: ask the name servers before the next try
+        self._places = BrokerPlaces()
         self._brokers: dict[str, BrokerClient] = {}
         self._closed = False
 
@@ -183,7 +183,7 @@ class ClusterClient:
         info = self.name_servers.cluster_info(timeout_ms)
         with self._lock:
             for name, broker in info.brokerAddrTable.items():
-                self._note_address(name, broker.brokerAddrs)
+                self._places.note(name, broker.brokerAddrs, self.clock.monotonic_ms())
         return info
 
     def expire_route(self, topic: str) -> None:
@@ -209,23 +209,27 @@ class ClusterClient:
         return BrokerClient(broker_name, lambda: self._to(broker_name, address), self.timeout_ms, self.clock)
 
     def broker_address(self, broker_name: str) -> str:
-        """Where the broker is: its master, else the slave with the lowest id.
+        """Where the broker is: its master, else the slave with the lowest id. Then its master is looked for every two
+        seconds.
 
         BrokerNotRegistered for one that no name server has named to this client; while a known one is away, where it
         was last.
         """
-        address = self._addresses.get(broker_name)
-        if address is not None and broker_name not in self._suspects:
+        address = self._places.certain(broker_name, self.clock.monotonic_ms())
+        if address is not None:
             return address
+        address = self._places.address(broker_name)
         try:
             known = self.cluster_info(None if address is None else KNOWN_TIMEOUT_MS).brokerAddrTable
         except Unreachable:
             if address is None:
                 raise
             with self._lock:
-                self._suspects.discard(broker_name)  # asked in vain; they are again when it does not answer again
+                self._places.unanswered(broker_name, self.clock.monotonic_ms())
             return address
-        address = self._addresses.get(broker_name)
+        with self._lock:
+            self._places.looked(broker_name, self.clock.monotonic_ms())
+        address = self._places.address(broker_name)
         if address is None:
             raise BrokerNotRegistered(
                 f"Broker {broker_name!r} is not registered.",
@@ -254,9 +258,8 @@ class ClusterClient:
     def _not_there(self, broker_name: str, address: str, error: BaseException) -> BaseException:
         if not isinstance(error, Unreachable):
             return error
-        if address == self._addresses.get(broker_name):
-            with self._lock:
-                self._suspects.add(broker_name)
+        with self._lock:
+            self._places.suspect(broker_name, address)
         return Unreachable(
             f"Broker {broker_name!r} at {address} does not answer: {error.message}",
             address=address,
@@ -269,13 +272,8 @@ class ClusterClient:
         with self._lock:
             self._routes.put(route, self.clock.monotonic_ms())
             for name, addresses in route.brokers.items():
-                self._note_address(name, addresses)
+                self._places.note(name, addresses, self.clock.monotonic_ms())
         return route
-
-    def _note_address(self, broker_name: str, addresses: Mapping[int, str]) -> None:
-        if addresses:
-            self._addresses[broker_name] = addresses[min(addresses)]
-            self._suspects.discard(broker_name)
 
     def _is_any_registered(self, broker_names: Iterable[str]) -> bool:
         """Whether the name servers know any of these brokers: those that do can be believed about its topics."""
