@@ -20,7 +20,7 @@ log = structlog.get_logger("rmqspark.broker")
 
 def reconcile(config: BrokerConfig, store: MessageStore, tables: BrokerTables, now_ms: int) -> None:
     """Forgets what was known of topics since deleted, adds the topics that are missing and moves the offsets that lie
-    outside their queues; logs each."""
+    outside their queues; logs each. A slave's offsets are its master's, whose queues may have more."""
     for damage in store.damage:
         log.warning("the log is damaged, what lies beyond is served", damage=str(damage))
     tables.forget_deleted(store.deletions.since)
@@ -28,7 +28,7 @@ def reconcile(config: BrokerConfig, store: MessageStore, tables: BrokerTables, n
     tables.topics.add_system_topics(system_topics(config), now_ms)
     for topic in store.queues.topics():
         _restore_topic(topic, config, store, tables, now_ms)
-    moved = tables.offsets.clamp(store.queues.bounds)
+    moved = [] if config.is_slave else tables.offsets.clamp(store.queues.bounds)
     for queue, offset in moved:
         inside = tables.offsets.committed(*queue)
         log.warning("consumer offset outside its queue was moved", queue=str(queue), offset=offset, moved_to=inside)

@@ -167,7 +167,7 @@ def _about_reads(given: Given, parts: Parts) -> Iterator[Routes]:
     ).routes()
     yield MeasuringHandlers(store).routes()
     yield MessageHandlers(config, store).routes()
-    yield QueueOffsetHandlers(store).routes()
+    yield QueueOffsetHandlers(store, is_slave=config.is_slave).routes()
     yield ConsumerOffsetHandlers(config, store, tables, given.clock).routes()
     yield parts.heartbeats.routes()
     yield LockHandlers(config, tables.locks, tables.topics, tables.groups, given.clock).routes()

@@ -16,10 +16,11 @@ import structlog
 from rmqspark.errors import BodyError, NotSupported, RmqError
 from rmqspark.protocol.bodies.admin import ConsumerOffsetTable, DelayOffsetTable, SubscriptionGroupTable
 from rmqspark.protocol.bodies.client import CapabilitiesBody
-from rmqspark.protocol.bodies.route import TopicConfigTable
+from rmqspark.protocol.bodies.route import KVTable, TopicConfigTable
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.remoting.connection import AsyncConnection
 from rmqspark.settings import parse_file
+from rmqspark.whole_numbers import whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -134,12 +135,12 @@ class TableSync:
                 tables.delays.follow(delays, now_ms)
         groups = SubscriptionGroupTable.decode((await ask(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)).body)
         tables.groups.follow(groups, now_ms)
-        await self._take_identity(ask)
+        if self._is_copy():
+            self._replica.master_begins_at(_log_begin((await ask(RequestCode.GET_BROKER_RUNTIME_INFO)).body))
+            await self._take_identity(ask)
 
     async def _take_identity(self, ask: Ask) -> None:
         """Who remembers offsets of the master finds the same store here. A stock master has no such identity."""
-        if not self._is_copy():
-            return
         try:
             master = CapabilitiesBody.decode((await ask(RequestCode.RMQ_CAPABILITIES)).body)
         except NotSupported:
@@ -153,6 +154,15 @@ class TableSync:
             self._replica.adopt_identity(master.storeId, master.incarnation)
         except ValueError as error:
             raise BodyError(f"The master says of its store what cannot be: {error}.") from error
+
+
+def _log_begin(body: bytes | bytearray | memoryview) -> int:
+    """Where a broker's log begins, by its figures. Raises BodyError."""
+    text = KVTable.decode(body).table.get("commitLogMinOffset", "")
+    begin = whole_number(text)
+    if begin is None:
+        raise BodyError(f"The master says that its log begins at {text[:40]!r}.")
+    return begin
 
 
 async def _answer(connection: AsyncConnection, code: RequestCode, header: msgspec.Struct | None = None) -> Response:

@@ -96,8 +96,11 @@ class ClusterView:
         asked = list(queues)
 
         def ask() -> dict[MessageQueue, int]:
-            bounds, others = self._bounds(asked, self._able(asked))
+            able = self._able(asked)
+            bounds, others = self._bounds([queue for queue in asked if not able[queue.broker_name].is_slave], able)
             begins = {queue: each.begin for queue, each in bounds.items()}
+            # A slave is asked for just that: it says where it does not know.
+            others += [queue for queue in asked if able[queue.broker_name].is_slave]
             return begins | self._offsets(RequestCode.GET_MIN_OFFSET, others, _min_header)
 
         return self._patiently(ask)
@@ -194,7 +197,10 @@ class ClusterView:
         stores = _stores(able)
         if _stores(self._able(queues)) != stores:  # a broker was started again in between: whose ends are these?
             return self._see(queues)
-        return Snapshot({queue: ends[queue] for queue in queues}, stores, deletions_ms=deletions_ms)
+        copied_from = {queue: each.begin for queue, each in bounds.items() if able[queue.broker_name].is_slave}
+        return Snapshot(
+            {queue: ends[queue] for queue in queues}, stores, deletions_ms=deletions_ms, copied_from=copied_from
+        )
 
     def _able(self, queues: Iterable[MessageQueue]) -> dict[str, Capabilities]:
         """What the brokers of these queues can do and which stores they serve; asked once per connection."""

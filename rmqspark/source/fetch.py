@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rmqspark.client.futures import asked, then
 from rmqspark.client.patience import patiently
 from rmqspark.client.pull_request import PullResult, PullStatus
-from rmqspark.errors import OffsetMoved
+from rmqspark.errors import Busy, OffsetMoved
 from rmqspark.protocol.filters import TagFilter
 from rmqspark.protocol.records.record_batch import RecordBatch
 from rmqspark.source.asking import answer
@@ -166,6 +166,8 @@ def _pulled(pulled: PullResult, wanted: QueueRange, at: int) -> Chunk:
     """A pull's answer as a chunk: what lies behind the range, which a filtered pull may bring, is cut off."""
     if pulled.status is PullStatus.OFFSET_MOVED and pulled.next_offset > at:
         raise OffsetMoved(f"Offset {at} of {wanted.queue} has moved.", next_offset=pulled.next_offset)
+    if pulled.status is PullStatus.NO_MATCHED and pulled.next_offset <= at:
+        raise Busy(f"Offset {at} of {wanted.queue} is not on the slave that was asked: its master may have it.")
     records = RecordBatch.scan(pulled.records)
     inside = records.queue_offsets < wanted.end
     if not inside.all():

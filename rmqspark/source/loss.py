@@ -42,7 +42,7 @@ def shrunken(start: Offsets, snapshot: Snapshot) -> list[Loss]:
 
 
 def overrun(positions: Mapping[MessageQueue, int], snapshot: Snapshot) -> list[Loss]:
-    """Queues that end before these positions."""
+    """Queues that end before these positions. Where only a slave shows them, its master may have more."""
     return [
         Loss(
             queue,
@@ -50,7 +50,7 @@ def overrun(positions: Mapping[MessageQueue, int], snapshot: Snapshot) -> list[L
             f"now ends at {snapshot.ends[queue]}: the topic was made anew, or the broker lost its tail.",
         )
         for queue, position in sorted(positions.items())
-        if snapshot.ends[queue] < position
+        if snapshot.ends[queue] < position and queue not in snapshot.copied_from
     ]
 
 

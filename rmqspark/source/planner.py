@@ -13,7 +13,7 @@ How limits are shared out is `shares`' and `admission`'s business.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from types import MappingProxyType
 
@@ -31,6 +31,17 @@ class Snapshot:
     begins: Mapping[MessageQueue, int] = field(default_factory=dict)  # asked only for queues that need it
     deletions_ms: Mapping[tuple[str, str], int] = field(default_factory=dict)  # by topic and broker name; 0 if never
     left_out: frozenset[str] = frozenset()  # brokers that are registered and answer nothing
+    copied_from: Mapping[MessageQueue, int] = field(default_factory=dict)  # where queues begin that only a slave shows
+
+    def having(self, positions: Mapping[MessageQueue, int]) -> Snapshot:
+        """Without queues that only a slave shows, and it does not have these positions: what it lacks its master may
+        have. Until that is back they are out of sight."""
+        lacking = {
+            queue
+            for queue, begin in self.copied_from.items()
+            if queue in self.ends and not begin <= positions.get(queue, begin - 1) <= self.ends[queue]
+        }
+        return replace(self, ends={queue: end for queue, end in self.ends.items() if queue not in lacking})
 
     def store_of(self, queue: MessageQueue) -> StoreIdentity:
         """The identity that gives the queue's offsets their meaning."""

@@ -94,12 +94,12 @@ class Progress:
             if not may_pass(error):
                 raise
         # A broker went after it was seen. Another look leaves it out of sight: its name servers say so, or nobody does.
-        self._look(fresh=True)
+        self._snapshot(fresh=True)
         return self._next_end(start, limits)
 
     def _next_end(self, start: Offsets, limits: Limits | None) -> Offsets:
         start = self._without_deleted(self._wanted(self._of_group(start)))
-        snapshot = self._look()
+        snapshot = self._look(start)
         idle = is_idle(start, self._group.owned(snapshot))
         resets = self._rewinds.due(start, snapshot.stores.keys(), is_idle=idle)
         is_read = self._options.subscription.includes
@@ -108,7 +108,7 @@ class Progress:
         self._tell_idle(snapshot)
         start = self._group.settle(start, snapshot)
         if self._group.outruns(snapshot):
-            snapshot = self._look(fresh=True)
+            snapshot = self._look(start, fresh=True)
         snapshot = self._group.owned(snapshot)
         resets = {queue: at for queue, at in resets.items() if queue in snapshot.ends}  # the rest is for who reads it
         snapshot = replace(snapshot, begins=self._view.begins(needing_begin(start, snapshot, resets)))
@@ -164,8 +164,13 @@ class Progress:
             return _ends(snapshot, self._options.group or "")
         return self._newest
 
-    def _look(self, *, fresh: bool = False) -> Snapshot:
-        """What the next batch is planned by. A query that ends where its pinned end is reads all brokers for that."""
+    def _look(self, start: Offsets, *, fresh: bool = False) -> Snapshot:
+        """What the next batch, which begins at `start`, is planned by. What is pinned is read, or the query fails."""
+        snapshot = self._snapshot(fresh=fresh)
+        return snapshot.having(start.positions) if self._ceiling is None else snapshot
+
+    def _snapshot(self, *, fresh: bool = False) -> Snapshot:
+        """A query that ends where its pinned end is reads all brokers for that."""
         return self._view.snapshot(
             fresh=fresh, missing_topics_allowed=self._tolerant, outages_allowed=self._ceiling is None
         )
@@ -236,7 +241,7 @@ class Progress:
             if not short:
                 break
             self._clock.sleep_ms(pause_ms)
-            snapshot = self._look(fresh=True)
+            snapshot = self._look(start, fresh=True)
             short = shrunken(start, snapshot)
         bear(replaced(start, snapshot) + strangers(start, snapshot) + short, tolerant=self._tolerant)
         return snapshot, {loss.queue.topic for loss in short}
@@ -245,7 +250,7 @@ class Progress:
         """`start` without topics that matched subscribePattern and have been deleted since. Raises DataLoss."""
         if self._options.subscription.pattern is None:
             return start
-        gone = self._deleted_among(start.positions.keys(), self._look())
+        gone = self._deleted_among(start.positions.keys(), self._snapshot())
         bear(deleted(start, gone), tolerant=self._tolerant)
         return start.at({queue: at for queue, at in start.positions.items() if queue.topic not in gone})
 

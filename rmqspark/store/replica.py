@@ -77,6 +77,7 @@ class ReplicaLog:
         self._redispatcher = Redispatcher(queues, deletions)
         self.is_known = False
         """Whether the store's identity is that of the master's: not before that has said it for the first time."""
+        self._master_begin: int | None = None  # physical offset, as last heard in this life
 
     def open_for_master(self) -> None:
         """Nothing else is written from now on: whatever is sent here is refused. Raises OSError."""
@@ -96,6 +97,15 @@ class ReplicaLog:
         self._files.unlink(FOLLOWING)
         self._files.sync_directory("")
         return True
+
+    def master_begins_at(self, physical_offset: int) -> None:
+        """Where the master's log begins by now, or later."""
+        self._master_begin = physical_offset
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether this log is known to begin no later than the master's."""
+        return self._master_begin is not None and self.start_offset <= self._master_begin
 
     def adopt_identity(self, store_id: str, incarnation: int) -> None:
         """This is a copy of the master's store: offsets mean the same here. Raises ValueError, OSError."""

@@ -30,7 +30,7 @@ from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.headers.consume import PullFlag, PullMessageRequestHeader, PullMessageResponseHeader
 from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Routes
-from rmqspark.store.reading.reader import ReadStatus
+from rmqspark.store.reading.reader import ReadResult, ReadStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -73,6 +73,7 @@ _OVERDUE_A_TURN: Final = 2  # some 0.4 ms; more where there are more than what t
 _OVERDUE_TURNS: Final = 2_500
 _OVERDUE_PAUSE_S: Final = 0.001
 _NO_FILTER: Final = "The broker's consumer filter data is not exist!Your expression may be wrong!"  # RocketMQ's words
+_MOVED: Final = frozenset(status.value for status, code in _CODES.items() if code == ResponseCode.PULL_OFFSET_MOVED)
 _EMPTY_QUEUE: Final = (ReadStatus.NO_MESSAGE_IN_QUEUE, ReadStatus.NO_MATCHED_LOGIC_QUEUE)
 
 
@@ -131,7 +132,7 @@ class PullHandlers:
         if header.sysFlag & PullFlag.COMMIT_OFFSET and header.commitOffset >= 0:
             self._offsets.commit(header.consumerGroup, header.topic, header.queueId, header.commitOffset)
         may_wait = header.sysFlag & PullFlag.SUSPEND and self._may_park and not request.oneway
-        if reply.code == ResponseCode.PULL_NOT_FOUND and may_wait:
+        if may_wait and (reply.code == ResponseCode.PULL_NOT_FOUND or _is_for_master(reply)):
             self._park(request, permit, cast("PullMessageResponseHeader", reply.header).maxOffset)
             return None
         return reply
@@ -231,11 +232,19 @@ class PullHandlers:
         code = _CODES[result.status]
         if result.status in _EMPTY_QUEUE and queue_offset == 0:
             code = ResponseCode.PULL_NOT_FOUND
+        if code == ResponseCode.PULL_OFFSET_MOVED and config.is_slave:
+            return self._masters_reply(permit, queue_offset, result)
         self._stats.count_get(result.count)
         self._departures.count(header.topic, header.consumerGroup, result.count, len(result.body))
         self._offsets.note_pull(header.consumerGroup, header.topic, header.queueId, result.next_offset)
         answer = self._answer_header(permit, result.next_offset, result.min_offset, result.max_offset)
         return Reply(answer, result.body, code, result.status.value)
+
+    def _masters_reply(self, permit: PullPermit, queue_offset: int, result: ReadResult) -> Reply:
+        """A slave's about an offset that it does not have: ask the master, or again. As RocketMQ's, but held for a
+        while, or whoever asks again at once would do nothing else until the master is back."""
+        answer = self._answer_header(permit, queue_offset, result.min_offset, result.max_offset)
+        return Reply(answer, code=ResponseCode.PULL_RETRY_IMMEDIATELY, remark=result.status.value)
 
     def _reset_reply(self, permit: PullPermit, header: PullMessageRequestHeader, offset: int) -> Reply:
         low, high = self._store.queues.bounds(header.topic, header.queueId)
@@ -330,6 +339,11 @@ class PullHandlers:
         if reply.code == ResponseCode.PULL_NOT_FOUND and pull.has_moved:
             return Reply(answer, code=_CODES[no_match], remark=no_match.value)
         return reply
+
+
+def _is_for_master(reply: Reply) -> bool:
+    """Whether it is a slave's about an offset that it does not have."""
+    return reply.code == ResponseCode.PULL_RETRY_IMMEDIATELY and reply.remark in _MOVED
 
 
 def _text_length(header: PullMessageRequestHeader) -> int:

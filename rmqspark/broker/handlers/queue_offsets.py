@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rmqspark.broker.handlers.on_slaves import require_whole
 from rmqspark.errors import InvalidArgument
 from rmqspark.protocol.bodies.bulk import MAX_BOUNDED_QUEUES, BoundsOfQueues, QueueBounds, QueuesOfTopics
 from rmqspark.protocol.codes import RequestCode
@@ -37,8 +38,9 @@ if TYPE_CHECKING:
 class QueueOffsetHandlers:
     """Answers from the store's queues."""
 
-    def __init__(self, store: MessageStore) -> None:
+    def __init__(self, store: MessageStore, *, is_slave: bool = False) -> None:
         self._store = store
+        self._is_slave = is_slave
 
     def routes(self) -> Routes:
         return {
@@ -53,6 +55,8 @@ class QueueOffsetHandlers:
         header = request.header
         boundary: Boundary = "UPPER" if (header.boundaryType or "").upper() == "UPPER" else "LOWER"
         offset = self._store.queues.offset_by_time(header.topic, header.queueId, header.timestamp, boundary)
+        if self._is_slave and offset <= self._store.queues.min_offset(header.topic, header.queueId):
+            require_whole(self._store, header.topic, header.queueId)
         return Reply(OffsetResponseHeader(offset))
 
     def max_offset(self, request: Request[GetMaxOffsetRequestHeader]) -> Reply:
@@ -62,7 +66,10 @@ class QueueOffsetHandlers:
         return Reply(MaxOffsetResponseHeader(self._store.queues.max_offset(topic, queue_id), deleted_ms))
 
     def min_offset(self, request: Request[GetMinOffsetRequestHeader]) -> Reply:
-        return Reply(OffsetResponseHeader(self._store.queues.min_offset(request.header.topic, request.header.queueId)))
+        topic, queue_id = request.header.topic, request.header.queueId
+        if self._is_slave:
+            require_whole(self._store, topic, queue_id)
+        return Reply(OffsetResponseHeader(self._store.queues.min_offset(topic, queue_id)))
 
     def earliest(self, request: Request[GetEarliestMsgStoretimeRequestHeader]) -> Reply:
         timestamp = self._store.queues.earliest_store_time(request.header.topic, request.header.queueId)

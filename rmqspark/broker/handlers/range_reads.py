@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rmqspark.broker.handlers.on_slaves import require_copied
 from rmqspark.broker.metrics.departures import NO_GROUP
 from rmqspark.broker.subscriptions import parse_subscription
 from rmqspark.errors import RmqError
@@ -46,6 +47,7 @@ class RangeReadHandlers:
         clock: Clock,
     ) -> None:
         self._max_read_bytes = config.max_bulk_read_bytes
+        self._is_slave = config.is_slave
         self._store = store
         self._topics = topics
         self._groups = groups
@@ -85,6 +87,8 @@ class RangeReadHandlers:
             try:
                 self._topics.require_readable(wanted.topic, wanted.queue_id)
                 self._store.deletions.require_not_remade(wanted.topic, wanted.topic_deleted_ms)
+                if self._is_slave:
+                    require_copied(self._store, wanted.topic, wanted.queue_id, wanted.start, wanted.end)
             except RmqError:
                 if not number:
                     raise

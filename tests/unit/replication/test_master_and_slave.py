@@ -11,6 +11,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from rmqspark.broker.handlers.on_slaves import require_whole
+from rmqspark.errors import Busy
 from rmqspark.protocol.records.record import blank_record
 from rmqspark.protocol.records.record_batch import RecordBatch
 from rmqspark.replication.admission import Admission
@@ -339,6 +341,24 @@ async def test_a_slave_says_when_what_it_lacks_has_expired() -> None:
         assert "Empty this slave's store" in slave.trouble
         assert not slave.is_connected
     assert copy.content("commitlog") == before
+
+
+def test_a_slave_that_has_all_of_the_log_knows_where_queues_begin() -> None:
+    """One that has heard of nothing earlier on its master, since the last start."""
+    copy = filled(12)
+    expire(copy)
+    begin = copy.store.min_physical_offset
+    assert copy.store.queues.min_offset("u", 0) > 0
+    for heard_of in (None, begin - 1):
+        if heard_of is not None:
+            copy.store.replica.master_begins_at(heard_of)
+        with pytest.raises(Busy, match="may have begun later"):
+            require_whole(copy.store, "u", 0)
+    copy.store.replica.master_begins_at(begin)
+    require_whole(copy.store, "u", 0)
+    copy.reopen()
+    with pytest.raises(Busy, match="may have begun later"):
+        require_whole(copy.store, "u", 0)
 
 
 @on_loop

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqspark.model import MessageQueue
+from rmqspark.source.loss import shrunken
 from rmqspark.source.offsets import Offsets, StoreIdentity
 from rmqspark.source.planner import (
     FEW_TASKS,
@@ -54,6 +57,19 @@ def test_a_lower_end_never_sets_a_query_back() -> None:
     """A broker that reports less than before is not taken at its word: Spark would read everything again."""
     start = offsets({Q0: 30})
     assert advance(start, seen({Q0: 10})) == start
+
+
+def test_of_a_slave_only_those_queues_are_seen_that_it_can_go_on_with() -> None:
+    """What it lacks its master may have: such a queue, and a new one, keeps its place until that is back."""
+    ends, begins = {Q0: 50, Q1: 50, Q2: 50}, {Q0: 20, Q1: 20, Q2: 20}
+    snapshot = replace(seen(ends), copied_from=begins)
+    assert snapshot.having({Q0: 19, Q1: 20, Q2: 50}).ends == {Q1: 50, Q2: 50}
+    assert snapshot.having({Q0: 51, Q1: 30}).ends == {Q1: 50}
+    assert seen(ends).having({Q0: 0}).ends == ends
+    start = offsets({Q0: 19, Q1: 20, Q2: 51})
+    assert shrunken(start, snapshot) == []
+    assert [loss.queue for loss in shrunken(start, seen(ends))] == [Q2]
+    assert ranges(start, advance(start, snapshot.having(start.positions))) == [QueueRange(Q1, 20, 50)]
 
 
 def test_a_new_queue_is_recorded_first_and_read_from_the_next_batch_on() -> None:
