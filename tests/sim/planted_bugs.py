@@ -16,6 +16,7 @@ from rmqspark.broker.handlers.pulls import PullHandlers
 from rmqspark.broker.locks import QueueLocks
 from rmqspark.broker.long_poll import ParkedPulls
 from rmqspark.broker.offsets import ConsumerOffsets
+from rmqspark.broker.parts import Parts
 from rmqspark.broker.replica_waiters import ReplicaWaiters
 from rmqspark.client.pushing.process_queue import ProcessQueue
 from rmqspark.remoting.pending import PendingCalls
@@ -180,6 +181,13 @@ def _half_as_long(self: DelayedMessages, *parts: Any, begin: Any = DelayedMessag
     begin(self, *parts[:-1], [delay_ms // 2 for delay_ms in parts[-1]], **more)
 
 
+# --- what expires ----------------------------------------------------------------------------------------------------
+
+
+def _needed_by_nobody(self: Parts) -> int:
+    return self.store.end_offset
+
+
 BUGS = (
     _bug("readable before it is on disk", 946, (Writer, "dispatch_safe", _dispatch_all)),
     _bug("answered before its fsync", 17, (Flusher, "_carry_out", _settle_then_sync)),
@@ -215,4 +223,5 @@ BUGS = (
     ),
     _bug("delivered again after a crash", 205, (Deliveries, "sources_from", _none_delivered)),
     _bug("delayed for half of its time", 231, (DelayedMessages, "__init__", _half_as_long)),
+    _bug("expired while it waits for its time", 40_029, (Parts, "needed_offset", _needed_by_nobody)),
 )

@@ -51,11 +51,12 @@ class Expired:
 
     def begin(self, queue: MessageQueue) -> int:
         """The offset before which all has expired."""
-        return self.begins(queue)[-1]
+        return max(self.begins(queue), default=0)
 
     def begins(self, queue: MessageQueue) -> list[int]:
-        """That, and what it was before. A broker that starts lifts what groups have committed to there."""
-        return self._begins.get(queue, [0])
+        """That, and what it was before, since something has expired. A broker that starts lifts to there what groups
+        have committed."""
+        return self._begins.get(queue, [])
 
     def names(self, queues: Iterable[MessageQueue]) -> Counter[str]:
         """How often each message was there, of those that have expired."""

@@ -85,13 +85,16 @@ class QueueReader:
         except RmqError as error:
             self._world.history.not_seen(number, error)
             raise
-        next_offset = answer.header(PullMessageResponseHeader).nextBeginOffset
+        told = answer.header(PullMessageResponseHeader)
+        next_offset = told.nextBeginOffset
         self.empty_answers += answer.code in _NOTHING_NEW
         found = [] if answer.code in _NOTHING_NEW else received_all(bytes(answer.body), self.queue.broker_name)
         if any((each.topic, each.queue) != (self.queue.topic, self.queue) for each in found):
             self._world.violated(f"{self._name} was given messages of {[str(each.queue) for each in found]}")
         self._world.history.seen(number, next_offset, found)
         self.position = next_offset
+        if self.broker_id and self.position < told.minOffset:  # a slave that began later leaves that to its master
+            self.position = told.minOffset
         for each in found:
             if each.keys:
                 self.names.append(each.keys[0])
@@ -124,7 +127,7 @@ class QueueReader:
 
     async def scan(self) -> int:
         """All there is while nobody sends, and the history is told that it was all; returns the queue's end."""
-        begin, end = await self._bound(RequestCode.GET_MIN_OFFSET), await self.end()
+        begin, end = await self._begin(), await self.end()
         self.position, self.suspend_ms = begin, 0
         while self.position < end:
             if not await self.pull():
@@ -132,6 +135,13 @@ class QueueReader:
                 break
         self._world.history.scanned(self._name, self.queue, begin, self.position)
         return end
+
+    async def _begin(self) -> int:
+        """The first offset that is there; a slave says that only of what it has itself."""
+        if not self.broker_id:
+            return await self._bound(RequestCode.GET_MIN_OFFSET)
+        self.position = self.suspend_ms = 0
+        return (await self._ask()).header(PullMessageResponseHeader).minOffset
 
     async def _bound(self, code: RequestCode) -> int:
         kind = GetMinOffsetRequestHeader if code == RequestCode.GET_MIN_OFFSET else GetMaxOffsetRequestHeader
