@@ -130,7 +130,10 @@ class ReplicaLog:
 
     @property
     def is_empty(self) -> bool:
-        return not self._log.segments or self.end_offset == self.start_offset
+        """Whether it may begin anywhere. Not where it had messages and all have expired: then what comes next belongs
+        behind those, or its queues would have places for messages that are on the master alone."""
+        has_no_byte = not self._log.segments or self.end_offset == self.start_offset
+        return has_no_byte and not any(queue.max_offset for queue in self._queues)
 
     def read(self, physical_offset: int, size: int) -> bytes:
         """Bytes of the log between `start_offset` and `end_offset`. Raises DamagedFile."""

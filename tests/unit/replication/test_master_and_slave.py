@@ -332,6 +332,27 @@ async def test_a_slave_goes_on_where_only_the_begin_of_its_tail_has_expired() ->
 
 
 @on_loop
+async def test_a_slave_whose_messages_have_all_expired_goes_on_behind_them() -> None:
+    """Its log ends with a file, the next is there and empty, and is all that is left: it has not a byte, and yet may
+    not begin with its master's newest file, as a new slave does."""
+    original, copy = filled(12), StoreBench()
+    two_files = SMALL.mapped_file_size_commit_log * 2
+    async with CutShort(log_of(original)[:two_files], 1 << 20) as port, following(copy, port):
+        await until(lambda: copy.store.end_offset == two_files)
+    copy.disk.fail_next("pwrite", OSError(errno.ENOSPC, "planned by the test"))
+    async with serving(original, WHOLE) as master, following(copy, master.port) as slave:
+        await until(lambda: "planned by the test" in slave.trouble)
+    copy.kill()
+    expire(copy)
+    assert copy.store.min_physical_offset == copy.store.end_offset == two_files
+    async with serving(original) as master, following(copy, master.port):
+        await until(lambda: copy.store.end_offset == original.store.end_offset)
+    assert copy.store.min_physical_offset == two_files
+    assert log_of(original).endswith(log_of(copy))
+    assert original.bodies("u", 0)[-1:] == copy.bodies("u", 0)[-1:]
+
+
+@on_loop
 async def test_a_slave_says_when_what_it_lacks_has_expired() -> None:
     """It changes nothing, and names what there is to do."""
     original, copy = await behind(20)
