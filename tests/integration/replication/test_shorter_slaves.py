@@ -22,7 +22,10 @@ from rmqspark.client.pull_request import PullStatus
 from rmqspark.client.topics_read import topics_read
 from rmqspark.errors import Busy, Unreachable
 from rmqspark.message_queue import MessageQueue
+from rmqspark.protocol.bodies.admin import ConsumerOffsetTable
 from rmqspark.protocol.bulk.topic_ranges import TopicRange
+from rmqspark.protocol.codes import RequestCode
+from rmqspark.remoting.blocking import BlockingConnection
 from rmqspark.source.reader import RmqStreamReader
 from rmqspark.testing import cluster
 from rmqspark.testing.in_process import TEST_STORE
@@ -149,6 +152,27 @@ def test_consumers_wait_for_the_master_and_leave_nothing_out(mq: LocalCluster) -
             wait_until(lambda: len(set(pushed)) >= SENT + LATER, "all is pushed")
     assert pulled == [f"k{number}" for number in range(50, SENT + LATER)]
     assert set(pushed) == {f"k{number}" for number in range(SENT + LATER)}
+
+
+def test_a_slave_that_starts_keeps_what_its_master_told_it_of_groups(mq: LocalCluster) -> None:
+    """Its own queues may begin later than where a group is, or end before that: they are no measure for it."""
+    with PullConsumer(mq.namesrv, group="half-way") as consumer:
+        consumer.assign([Q0])
+        consumer.commit({Q0: 50})
+        slave = mq.brokers["broker-a-1"]
+        wait_until(lambda: committed_on(slave) == 50, "the slave knows of the group")
+    mq.stop_slave()
+    mq.stop_broker("broker-a")
+    assert committed_on(mq.start_slave()) == 50
+
+
+def committed_on(address: str) -> int | None:
+    connection = BlockingConnection(address)
+    try:
+        answer = connection.call(RequestCode.GET_ALL_CONSUMER_OFFSET, None, timeout_ms=10_000)
+    finally:
+        connection.close()
+    return ConsumerOffsetTable.decode(answer.body).offsetTable.get("orders@half-way", {}).get(0)
 
 
 def poll(consumer: PullConsumer) -> list[str]:
