@@ -29,6 +29,7 @@ class AwaitedAnswers:
         self._lock = threading.Lock()  # guards the two below
         self._awaited: dict[int, _Awaited] = {}
         self.lost: str | None = None  # why, in words
+        self.has_given_up = False  # somebody, since anything was heard of the other side
 
     def begin(self, opaque: int, code: int, timeout_ms: int, deadline_ms: int) -> Future[Response]:
         """Where the answer will be. After `fail` it never comes, and nothing can be sent either."""
@@ -46,6 +47,7 @@ class AwaitedAnswers:
             awaited.future.set_result(response)
 
     def give_up(self, opaque: int) -> None:
+        self.has_given_up = True
         with self._lock:
             self._awaited.pop(opaque, None)
 
@@ -54,6 +56,7 @@ class AwaitedAnswers:
         with self._lock:
             late = [opaque for opaque, awaited in self._awaited.items() if awaited.deadline_ms < now_ms]
             overdue = [self._awaited.pop(opaque) for opaque in late]
+        self.has_given_up |= bool(overdue)
         for awaited in overdue:
             awaited.future.set_exception(timed_out(self._address, awaited.code, awaited.timeout_ms))
 

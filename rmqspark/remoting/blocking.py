@@ -51,6 +51,9 @@ _MAX_OPAQUE = 0x7FFFFFFF
 _UNASKED_TIMEOUT_MS = 3_000  # for the server to take what it does not answer: RocketMQ's timeout of a oneway send
 _REST_AFTER_LOOKS = 10  # without a byte, a second each
 _LOOK_MS = 1_000  # between two looks for requests whose time is over
+_SILENT_LOOKS = 10
+"""Without a byte, when a request was given up: what is between may have forgotten the connection, and the system would
+go on for a quarter of an hour. RocketMQ's clients leave it at the first request that has no answer in time."""
 
 
 class BlockingConnection:
@@ -262,8 +265,11 @@ class BlockingConnection:
                 self._looks_without_bytes += 1
                 if self._looks_without_bytes == _REST_AFTER_LOOKS:
                     self._reader.rest()
+                if self._looks_without_bytes >= _SILENT_LOOKS and self._awaited.has_given_up:
+                    raise _silent(self._looks_without_bytes) from None
                 continue
             self._looks_without_bytes = 0
+            self._awaited.has_given_up = False
             if self._clock.monotonic_ms() >= self._look_again_ms:  # answers to others keep no request waiting
                 self._look_for_timeouts()
             return count
@@ -297,6 +303,10 @@ class BlockingConnection:
             return f"The connection to {self.address} was lost: {unanswered(self._access.tls)}."
         detail = f": {cause}" if cause is not None and str(cause) else ""
         return f"The connection to {self.address} was lost{detail}."
+
+
+def _silent(looks: int) -> OSError:
+    return TimeoutError(f"nothing has come for {looks} s, and a request had no answer")
 
 
 def _session(address: str, tls: Tls) -> TlsSession:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 import structlog
 
-from rmqspark.errors import ConnectionLost, DecodeError, NotSupported, Unreachable
+from rmqspark.errors import ConnectionLost, DecodeError, NotSupported, RequestTimeout, Unreachable
 from rmqspark.protocol.commands.command import (
     MAX_RESPONSE_HEADER_BYTES,
     decode_command,
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 _MAX_CALLS_UNDER_WAY = 1_024
 _FAREWELL_MS = 1_000
+_SILENT_S = 10.0
 
 log = structlog.get_logger("rmqspark.remoting")
 
@@ -56,6 +57,7 @@ class AsyncConnection(asyncio.Protocol):
         self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._answered = False  # by anything at all
         self._is_ours = False  # the end of it
+        self._heard_s = 0.0  # loop time
 
     @classmethod
     async def open(cls, address: str, *, timeout_ms: int = 3_000, access: Access = OPEN) -> Self:
@@ -86,7 +88,16 @@ class AsyncConnection(asyncio.Protocol):
         """Sends a request and waits for its answer, whatever its code. Raises RequestTimeout or ConnectionLost."""
         opaque, answer = self._calls.begin()
         self._write(encode_request(code, opaque, header, body, sign=self._sign))
-        return await self._calls.wait(opaque, answer, code, timeout_ms)
+        try:
+            return await self._calls.wait(opaque, answer, code, timeout_ms)
+        except RequestTimeout:
+            self._leave_if_silent()
+            raise
+
+    def _leave_if_silent(self) -> None:
+        """What is between may have forgotten the connection: as `BlockingConnection` does."""
+        if self._transport is not None and asyncio.get_running_loop().time() - self._heard_s >= _SILENT_S:
+            self._transport.abort()
 
     def send_oneway(self, code: int, header: msgspec.Struct | None = None, body: Body = b"") -> None:
         """Sends a request that nobody answers. Raises ConnectionLost."""
@@ -114,9 +125,11 @@ class AsyncConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
+        self._heard_s = asyncio.get_running_loop().time()
 
     def data_received(self, data: bytes) -> None:
         self._answered = True
+        self._heard_s = asyncio.get_running_loop().time()
         try:
             for frame in self._frames.feed(data):
                 raw = split_frame(frame, max_header_bytes=MAX_RESPONSE_HEADER_BYTES)

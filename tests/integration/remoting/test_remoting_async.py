@@ -10,6 +10,7 @@ import pytest
 
 from rmqspark.errors import Busy, ConnectionLost, RequestTimeout, Unreachable
 from rmqspark.protocol.codes import RequestCode, ResponseCode
+from rmqspark.remoting import connection as connection_module
 from rmqspark.remoting.connection import AsyncConnection
 from rmqspark.remoting.pending import PendingCalls
 from rmqspark.testing.ports import reserved_port
@@ -51,6 +52,20 @@ def test_call() -> None:
         response = converse(peer, lambda connection: connection.call(CODE, body=b"x", timeout_ms=60_000))
     assert response.remark == "ok"
     assert peer.requests[0].body == b"x"
+
+
+def test_a_connection_on_which_nothing_comes_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the blocking one: after a request without an answer, if nothing else came for a while."""
+    monkeypatch.setattr(connection_module, "_SILENT_S", 0.0)
+
+    async def talk(connection: AsyncConnection) -> None:
+        with pytest.raises(RequestTimeout):
+            await connection.call(CODE, timeout_ms=20)
+        assert connection.closed
+        await connection.wait_closed()
+
+    with ScriptedPeer([expect(CODE), wait_for_close()]) as peer:
+        converse(peer, talk)
 
 
 def test_answers_in_any_order() -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +16,7 @@ import pytest
 from rmqspark.errors import ConnectionLost, InvalidArgument, NoPermission, RequestTimeout, Unreachable
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.headers.consume import OffsetResponseHeader
+from rmqspark.remoting import blocking
 from rmqspark.remoting.blocking import BlockingConnection
 from rmqspark.remoting.limits import Limits
 from rmqspark.remoting.reply import Reply
@@ -61,6 +63,38 @@ def test_answers_find_their_requests_in_any_order() -> None:
         connection = BlockingConnection(peer.address)
         futures = [connection.submit(CODE, timeout_ms=60_000) for _ in range(3)]
         assert [future.result(60).remark for future in futures] == ["0", "1", "2"]
+        connection.close()
+
+
+@pytest.mark.parametrize("ask_it", [BlockingConnection.call, BlockingConnection.submit])
+def test_a_connection_on_which_nothing_comes_is_left(ask_it: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request had no answer, nor anything else came: what is between may have forgotten it without a word."""
+    monkeypatch.setattr(blocking, "_SILENT_LOOKS", 2)
+    with ScriptedPeer([expect(CODE), expect(CODE), wait_for_close()]) as peer:
+        connection = BlockingConnection(peer.address)
+        patient = connection.submit(CODE, timeout_ms=60_000)
+        with suppress(RequestTimeout):
+            ask_it(connection, CODE, timeout_ms=20)
+        with pytest.raises(ConnectionLost, match="nothing has come for"):
+            patient.result(60)
+        assert connection.closed
+        connection.close()
+
+
+def test_a_connection_that_waits_in_silence_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As long as nobody has given up: a broker holds a pull for as long as it was asked to."""
+    monkeypatch.setattr(blocking, "_SILENT_LOOKS", 1)
+    looked = threading.Event()
+
+    def look(connection: BlockingConnection, now: Any = BlockingConnection._look_for_timeouts) -> None:
+        now(connection)
+        if connection._looks_without_bytes >= 1:
+            looked.set()
+
+    monkeypatch.setattr(BlockingConnection, "_look_for_timeouts", look)
+    with ScriptedPeer([expect(CODE), wait_for(looked), answer(remark="late"), wait_for_close()]) as peer:
+        connection = BlockingConnection(peer.address)
+        assert connection.call(CODE, timeout_ms=60_000).remark == "late"
         connection.close()
 
 
