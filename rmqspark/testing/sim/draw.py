@@ -41,7 +41,8 @@ NETWORK_FAULTS: Final = (
 LATE_FAULTS: Final = ("power loss at an answer",)
 """Of a node, too; drawn after all others, so that these are what they were."""
 LATER_FAULTS: Final = ("read fails",)
-"""Of a node, in runs of `FIRST_WITH_EXPIRY` and later."""
+"""Of a node, in runs of `FIRST_WITH_EXPIRY` and later in which nothing expires: a round of expiry that such a fault
+ends leaves places that lead nowhere, which reads step over."""
 FIRST_WITH_EXPIRY: Final = 40_000
 """Seeds before are what they were when messages did not expire in any."""
 FAULTS: Final = (*NODE_FAULTS, *NETWORK_FAULTS, *LATE_FAULTS, *LATER_FAULTS)
@@ -156,7 +157,7 @@ def _drawn(
 def _later(drawn: Draw, random: Random) -> Draw:
     """What could not be drawn with the rest without changing what earlier seeds are."""
     if random.random() < 1 / 2:
-        drawn = _expiring(drawn, random)
+        return _expiring(drawn, random)
     means = dict(drawn.mean_s)
     for kind in LATER_FAULTS:
         mean_s = random.uniform(_SHORTEST_MEAN_S, _LONGEST_MEAN_S)
