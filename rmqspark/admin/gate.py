@@ -74,7 +74,8 @@ class Gate:
             return HTTPStatus.FORBIDDEN, f"A page of {origin!r:.80} may not ask here.", hint
         length = whole_number(headers.get(b"content-length", "0"))
         if length is None or length > MOST_BODY_BYTES:
-            return HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"A request has at most {MOST_BODY_BYTES:,} bytes.", ""
+            hint = "Larger messages are sent with rmq send, or by a client."
+            return HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"A request has at most {MOST_BODY_BYTES:,} bytes.", hint
         return None
 
     def _is_ours(self, origin: str, host: str) -> bool:

@@ -53,6 +53,7 @@ def test_without_a_token_nothing_but_health_is_told(guarded: Rest) -> None:
             assert answer.status_code == 401, (method, path, answer.text)
             assert answer.headers["www-authenticate"] == "Bearer"
             assert answer.json()["code"] == "unauthorized"
+            assert "RMQ_READ_TOKEN" in answer.json()["hint"]
 
 
 def test_the_read_token_looks_and_changes_nothing(guarded: Rest) -> None:
@@ -64,6 +65,7 @@ def test_the_read_token_looks_and_changes_nothing(guarded: Rest) -> None:
         else:
             assert answer.status_code == 403, (method, path, answer.text)
             assert answer.json()["code"] == "forbidden"
+            assert "RMQ_ADMIN_TOKEN" in answer.json()["hint"]
 
 
 def test_the_admin_token_may_do_both(guarded: Rest) -> None:
@@ -125,7 +127,7 @@ def test_a_body_beyond_the_limit_is_not_read(rest: Rest) -> None:
     """Whether its length is told or not."""
     large = b"x" * (MOST_BODY_BYTES + 1)
     told = rest.client.post("/api/v1/topics", content=large)
-    assert told.status_code == 413
+    assert (told.status_code, "rmq send" in told.json()["hint"]) == (413, True)
 
     def pieces() -> Iterator[bytes]:
         for _ in range(40):
