@@ -52,6 +52,8 @@ class Gate:
         # What is asked may not say where it is; NiceGUI would believe it.
         headers = [(name, value) for name, value in scope["headers"] if name != b"x-forwarded-prefix"]
         scope = {**scope, "root_path": self._base_path, "headers": headers}
+        if scope.get("method") == "HEAD":  # of whoever watches; the server sends no body to one
+            scope["method"] = "GET"
         refusal = self._refusal(scope)
         if refusal is None:
             await self._app(scope, _bounded(receive), _with_headers(scope, send))
