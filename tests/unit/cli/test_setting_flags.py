@@ -93,6 +93,19 @@ def test_what_rocketmq_alone_has_is_left_aside_and_told(tmp_path: Path, capsys: 
     assert told == f"Of {path} is left aside what RocketMQ alone has: {', '.join(LEFT_ASIDE)}.\n"
 
 
+def test_what_only_old_versions_had_is_left_aside_as_rocketmq_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Files that are copied from page to page name each part of the store; RocketMQ goes by storePathRootDir alone."""
+    path = tmp_path / "broker.conf"
+    path.write_text(
+        "storePathRootDir=/s\nstorePathConsumeQueue=/s/consumequeue\nstorePathIndex=/s/index\n"
+        "storeCheckpoint=/s/checkpoint\nabortFile=/s/abort\ncheckTransactionMessageEnable=false\n"
+    )
+    assert read_config(path) == {"store_path_root_dir": "/s"}
+    assert "storePathConsumeQueue, storePathIndex, storeCheckpoint, abortFile" in capsys.readouterr().err
+
+
 LEFT_ASIDE = ("mapedFileSizeCommitLog", "sendMessageThreadPoolNums", "storeType")
 
 
