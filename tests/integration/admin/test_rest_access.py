@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
+import urllib.error
+import urllib.request
 from typing import TYPE_CHECKING
 
 import httpx
@@ -136,6 +139,14 @@ def test_a_body_beyond_the_limit_is_not_read(rest: Rest) -> None:
     untold = rest.client.post("/api/v1/topics", content=pieces())
     assert untold.status_code in (400, 413, 422)
     assert rest.client.get("/healthz").status_code == 200
+
+
+def test_who_sends_all_before_it_reads_is_told_too(rest: Rest) -> None:
+    """As Python's own HTTP client does, and those that are made of it: the answer is there, and not a reset."""
+    large = b"x" * (8 * MOST_BODY_BYTES)
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(f"{rest.url}/api/v1/topics", large, timeout=60)
+    assert (refused.value.code, json.load(refused.value)["status"]) == (413, 413)
 
 
 def test_every_answer_has_the_headers_that_protect_a_browser(rest: Rest) -> None:
