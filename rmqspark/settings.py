@@ -149,6 +149,11 @@ def parse_file(text: str) -> dict[str, Any]:
     return values
 
 
+def as_spelled(name: str, text: str) -> str:
+    """The word of a settings file that became this name, as it stands there."""
+    return next((word for word in re.findall(r"[\w.-]+", text) if snake_case(word) == name), name)
+
+
 def load(
     kind: type[_Settings],
     *,
@@ -191,9 +196,14 @@ def changed(settings: _Settings, texts: Mapping[str, Any]) -> _Settings:
 
 
 def unknown_setting(name: str, known: Iterable[str]) -> InvalidArgument:
-    """The error for a key nobody knows, with the nearest known name."""
-    nearest = difflib.get_close_matches(name, list(known), n=1)
-    hint = f"Did you mean {nearest[0]!r}?" if nearest else "All there are: rmq broker --help. Leave it out."
+    """The error for a key nobody knows, as it was spelled, with the nearest known name, spelled alike."""
+    nearest = difflib.get_close_matches(snake_case(name), list(known), n=1)
+    if not nearest:
+        hint = "All there are: rmq broker --help. Leave it out."
+    elif name == snake_case(name):
+        hint = f"Did you mean {nearest[0]!r}?"
+    else:
+        hint = f"Did you mean {camel_case(nearest[0])!r}? ({nearest[0]!r} is the same.)"
     return InvalidArgument(f"Unknown setting {name!r}.", hint=hint)
 
 

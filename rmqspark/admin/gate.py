@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rmqspark.admin.config import AdminConfig
 
 MOST_BODY_BYTES: Final = 1 << 20
+_MOST_LET_GO_BYTES: Final = 16 << 20
 _HEADERS: Final = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
@@ -52,6 +53,8 @@ class Gate:
         # What is asked may not say where it is; NiceGUI would believe it.
         headers = [(name, value) for name, value in scope["headers"] if name != b"x-forwarded-prefix"]
         scope = {**scope, "root_path": self._base_path, "headers": headers}
+        if scope.get("method") == "HEAD":  # of whoever watches; the server sends no body to one
+            scope["method"] = "GET"
         refusal = self._refusal(scope)
         if refusal is None:
             await self._app(scope, _bounded(receive), _with_headers(scope, send))
@@ -60,6 +63,7 @@ class Gate:
             await send({"type": "websocket.close", "code": _CLOSE_POLICY, "reason": refusal[1]})
         else:
             status, detail, hint = refusal
+            await _let_go(dict(scope["headers"]), receive)
             answer = problem(status, status.name.lower(), detail, hint=hint, instance=scope["path"])
             await answer(scope, receive, _with_headers(scope, send))
 
@@ -74,7 +78,8 @@ class Gate:
             return HTTPStatus.FORBIDDEN, f"A page of {origin!r:.80} may not ask here.", hint
         length = whole_number(headers.get(b"content-length", "0"))
         if length is None or length > MOST_BODY_BYTES:
-            return HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"A request has at most {MOST_BODY_BYTES:,} bytes.", ""
+            hint = "Larger messages are sent with rmq send, or by a client."
+            return HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"A request has at most {MOST_BODY_BYTES:,} bytes.", hint
         return None
 
     def _is_ours(self, origin: str, host: str) -> bool:
@@ -88,6 +93,15 @@ def _host_of(url: str) -> str | None:
         return urlsplit(url).hostname
     except ValueError:
         return None
+
+
+async def _let_go(headers: dict[bytes, bytes], receive: Receive) -> None:
+    """Takes in what is on its way and forgets it, piece by piece: a client that still sends when it is answered and
+    closed finds a reset in the place of the answer. Not where it asks before it sends, or tells of no end of it."""
+    length = whole_number(headers.get(b"content-length", b"0").decode("latin-1"))
+    is_sent = length is not None and 0 < length <= _MOST_LET_GO_BYTES and b"expect" not in headers
+    while is_sent:
+        is_sent = (await receive()).get("more_body", False)
 
 
 def _bounded(receive: Receive) -> Receive:

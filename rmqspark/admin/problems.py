@@ -20,6 +20,12 @@ log = structlog.get_logger("rmqspark.admin")
 
 MEDIA_TYPE: Final = "application/problem+json"
 _RETRY_AFTER_S: Final = "1"
+_HINTS: Final = {  # of what Starlette and our own tokens refuse
+    HTTPStatus.NOT_FOUND: "What there is: /docs.",
+    HTTPStatus.METHOD_NOT_ALLOWED: "What there is: /docs.",
+    HTTPStatus.UNAUTHORIZED: "Tokens are set where rmq admin or rmq up is started: RMQ_ADMIN_TOKEN and RMQ_READ_TOKEN.",
+    HTTPStatus.FORBIDDEN: "Ask with the admin token: RMQ_ADMIN_TOKEN, where rmq admin or rmq up is started.",
+}
 # The first that fits.
 _STATUSES: Final = (
     (errors.Conflict, HTTPStatus.CONFLICT),
@@ -113,7 +119,7 @@ async def _http(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     status = HTTPStatus(error.status_code)
     code = status.name.lower()
-    hint = "What there is: /docs." if status in (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED) else ""
+    hint = _HINTS.get(status, "")
     detail = error.detail if error.detail != status.phrase else f"{request.method} {request.url.path}: {status.phrase}."
     return problem(status, code, detail, hint=hint, instance=request.url.path, headers=dict(error.headers or {}))
 
@@ -124,5 +130,6 @@ async def _unforeseen(request: Request, error: Exception) -> JSONResponse:
         HTTPStatus.INTERNAL_SERVER_ERROR,
         "internal_error",
         "Something went wrong that should not; the log of rmq admin has it.",
+        hint="It is a mistake of ours: report it with what the log says.",
         instance=request.url.path,
     )

@@ -15,9 +15,20 @@ from rmqspark.cli.output import print_facts, print_json, print_table
 from rmqspark.client.addresses import VARIABLES
 from rmqspark.errors import InvalidArgument, NotFound
 
-app = VerbGroup(help="Named clusters, and the one in use. Example: rmq context use prod")
+app = VerbGroup(help="Named clusters, and the one in use; alone it lists them. Example: rmq context use prod")
 
 Name = Annotated[str, typer.Argument(help="The context's name.")]
+
+
+@app.callback(invoke_without_command=True, no_args_is_help=False)
+def contexts(ctx: typer.Context, as_json: Json = False) -> None:
+    """Without a verb: what `rmq context list` does."""
+    if ctx.invoked_subcommand is None:
+        list_contexts(as_json)
+    elif as_json:
+        raise InvalidArgument(
+            "--json stands behind the verb.", hint=f"rmq context {ctx.invoked_subcommand} --json, if that has it."
+        )
 
 
 @app.command("list")

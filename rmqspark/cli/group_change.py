@@ -48,7 +48,7 @@ def reset(
         print("Nothing was changed (--dry-run)." if dry_run else f"Group {group} is set. Its readers go on from there.")
 
 
-def delete(group: Group, yes: Yes = False, namesrv: Namesrv = None) -> None:
+def delete(group: Group, yes: Yes = False, namesrv: Namesrv = None, as_json: Json = False) -> None:
     """Deletes a group with its committed offsets. Example: rmq group delete billing"""
     from rmqspark.client.admin import AdminClient
 
@@ -58,7 +58,10 @@ def delete(group: Group, yes: Yes = False, namesrv: Namesrv = None) -> None:
         queues = counted(len(described.queues), "queue")
         confirm(f"Delete group {group} and its offsets in {queues}?{members}", yes=yes)
         admin.delete_group(group)
-    print(f"Group {group} deleted.")
+    if as_json:
+        print_json({"group": group, "done": True, "queues": len(described.queues)})
+    else:
+        print(f"Group {group} deleted.")
 
 
 def _show(plan: list[QueueReset]) -> None:

@@ -2,6 +2,8 @@
 
 Most say how RocketMQ goes about something: threads, buffers, how often. They are left aside, and named. A few ask for
 what a server without it must not pretend to: these are refused, unless they are switched off.
+Some that only old versions had stand in files that are copied to this day (storePathConsumeQueue, abortFile):
+RocketMQ passes over them without a word.
 RocketMQ: BrokerConfig, MessageStoreConfig, NettyServerConfig, NettyClientConfig, AuthConfig and NamesrvConfig.
 """
 
@@ -30,6 +32,10 @@ _REFUSED: Final = {
     "enableLmq": "There are no light message queues.",
     "enableMultiDispatch": "There are no light message queues.",
 }
+_OLD_NAMES: Final = """
+abortFile checkTransactionMessageEnable commercialBigCount commercialTimerCount commercialTransCount
+haSlaveFallbehindMax storeCheckpoint storePathConsumeQueue storePathIndex
+"""
 _NAMES: Final = """
 accessMessageInMemoryHotRatio accountStatsEnable accountStatsPrintZeroValues ackMessageThreadPoolNums
 ackThreadPoolQueueCapacity aclCacheExpiredSecond aclCacheMaxNum aclCacheRefreshSecond aclEnable
@@ -131,7 +137,7 @@ writeBufferLowWaterMark writeWithoutMmap
 def only_rocketmqs(given: Mapping[str, Any], unknown: Iterable[str]) -> list[str]:
     """Which of the settings, unknown here, are RocketMQ's and left aside, as RocketMQ spells them; names are in
     snake_case. Raises NotThereYet for one that asks for what is not there."""
-    spelled = {snake_case(name): name for name in (*_NAMES.split(), *_REFUSED)}
+    spelled = {snake_case(name): name for name in (*_NAMES.split(), *_OLD_NAMES.split(), *_REFUSED)}
     found = [(name, spelled[name]) for name in unknown if name in spelled]
     for name, as_rocketmq in found:
         if as_rocketmq in _REFUSED and str(given[name]).lower() not in _OFF:

@@ -8,6 +8,7 @@ import logging
 import os
 import signal
 import sys
+from contextlib import suppress
 from io import StringIO
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -28,10 +29,12 @@ log = structlog.get_logger("rmqspark.cli")
 
 
 def run_until_stopped(serve: Callable[[asyncio.Future[None]], Awaitable[None]]) -> None:
-    """Runs `serve` in an event loop; its argument is a future that ends with Ctrl-C or SIGTERM.
+    """Runs `serve` in an event loop; its argument is a future that ends with Ctrl-C, SIGTERM, or when the terminal is
+    closed (SIGHUP), unless it was started with nohup.
 
     A second signal ends the process at once, also in the middle of a long recovery.
     """
+    terminals = [stream for stream in (1, 2) if os.isatty(stream)]
     configure_logs()
     raise_limit()
     if os.geteuid() == 0:
@@ -48,15 +51,28 @@ def run_until_stopped(serve: Callable[[asyncio.Future[None]], Awaitable[None]]) 
             if asked:
                 os._exit(128 + number)
             asked = True
-            os.write(2, b"Stopping ...\n")  # print might have been interrupted by us
+            if number == signal.SIGHUP:
+                _leave(terminals)
+            with suppress(OSError):  # a terminal may be gone without a signal to us
+                os.write(2, b"Stopping ...\n")  # print might have been interrupted by us
             loop.call_soon_threadsafe(stopped.set_result, None)
 
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, stop)
+        if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
+            signal.signal(signal.SIGHUP, stop)
         collect_rarely()
         await serve(stopped)
 
     uvloop.run(supervised())
+
+
+def _leave(terminals: list[int]) -> None:
+    """They are gone: whatever was written to them would be an error, in the middle of a stop in order."""
+    for stream in terminals:
+        nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+        os.dup2(nowhere, stream)
+        os.close(nowhere)
 
 
 def collect_rarely() -> None:

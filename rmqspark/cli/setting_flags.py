@@ -19,7 +19,7 @@ from rmqspark.broker.config import BrokerConfig
 from rmqspark.errors import InvalidArgument, NotThereYet, UnusableFile
 from rmqspark.namesrv.config import NamesrvConfig
 from rmqspark.remoting.limits import Limits
-from rmqspark.settings import SettingInfo, describe, load, parse_file, snake_case, unknown_setting
+from rmqspark.settings import SettingInfo, as_spelled, describe, load, parse_file, snake_case, unknown_setting
 from rmqspark.store.config import StoreConfig
 
 # One file may hold the settings of all servers; each takes its own.
@@ -71,8 +71,8 @@ def read_config(path: Path | None) -> dict[str, Any]:
     if path is None:
         return {}
     try:
-        file = parse_file(path.read_text(encoding="utf-8"))
-        return _without_strange(path, file)
+        text = path.read_text(encoding="utf-8")
+        return _without_strange(path, text, parse_file(text))
     except OSError as error:
         raise InvalidArgument(f"--config {path} cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:
@@ -81,7 +81,7 @@ def read_config(path: Path | None) -> dict[str, Any]:
         raise type(error)(f"--config {path}: {error.message}", hint=error.hint) from None
 
 
-def _without_strange(path: Path, file: dict[str, Any]) -> dict[str, Any]:
+def _without_strange(path: Path, text: str, file: dict[str, Any]) -> dict[str, Any]:
     """What no server of ours has is told, where RocketMQ has it, and else an error: a slip of the pen."""
     strange = [name for name in file if name not in _KNOWN]
     if not strange:
@@ -91,7 +91,7 @@ def _without_strange(path: Path, file: dict[str, Any]) -> dict[str, Any]:
     aside = only_rocketmqs(file, strange)
     left = {snake_case(name) for name in aside}
     if wrong := [name for name in strange if name not in left]:
-        raise unknown_setting(wrong[0], _KNOWN)
+        raise unknown_setting(as_spelled(wrong[0], text), _KNOWN)
     print(f"Of {path} is left aside what RocketMQ alone has: {', '.join(aside)}.", file=sys.stderr)
     return {name: value for name, value in file.items() if name not in left}
 

@@ -72,6 +72,7 @@ def create(
         TopicType, typer.Option("--type", case_sensitive=False, help="What the topic is for.")
     ] = TopicType.NORMAL,
     namesrv: Namesrv = None,
+    as_json: Json = False,
 ) -> None:
     """Creates a topic on every broker. Example: rmq topic create orders --queues 8"""
     from rmqspark.client.admin import AdminClient
@@ -81,7 +82,7 @@ def create(
             topic, queues, read_queues=read_queues, write_queues=write_queues, perm=perm, message_type=type_.value
         )
         created = admin.topic(topic)
-    print(f"Topic {topic} created: {_where(created)}")
+    _tell(created, "created", as_json=as_json)
 
 
 @app.command("update")
@@ -96,6 +97,7 @@ def update(
     ] = None,
     yes: Yes = False,
     namesrv: Namesrv = None,
+    as_json: Json = False,
 ) -> None:
     """Changes what is given. Example: rmq topic update orders --queues 16
 
@@ -119,7 +121,7 @@ def update(
             message_type=None if type_ is None else type_.value,
         )
         updated = admin.topic(topic)
-    print(f"Topic {topic} updated: {_where(updated)}")
+    _tell(updated, "updated", as_json=as_json)
 
 
 @app.command("describe")
@@ -149,7 +151,7 @@ def describe(topic: Topic, namesrv: Namesrv = None, as_json: Json = False) -> No
 
 
 @app.command("delete")
-def delete(topic: Topic, yes: Yes = False, namesrv: Namesrv = None) -> None:
+def delete(topic: Topic, yes: Yes = False, namesrv: Namesrv = None, as_json: Json = False) -> None:
     """Deletes a topic with all its messages. Example: rmq topic delete orders"""
     from rmqspark.client.admin import AdminClient
 
@@ -157,13 +159,24 @@ def delete(topic: Topic, yes: Yes = False, namesrv: Namesrv = None) -> None:
         count = admin.topic(topic).message_count or 0
         confirm(f"Delete topic {topic} with {counted(count, 'message')}?", yes=yes)
         admin.delete_topic(topic)
-    print(f"Topic {topic} deleted.")
+    if as_json:
+        print_json({"topic": topic, "done": True, "messages": count})
+    else:
+        print(f"Topic {topic} deleted.")
 
 
 app.command("schema")(schema)
 app.command("export")(export)
 app.command("import")(import_)
 app.command("replay")(replay)
+
+
+def _tell(topic: TopicDescription, done: str, *, as_json: bool) -> None:
+    """What has become of a topic; in JSON as `rmq topic describe` has it."""
+    if as_json:
+        print_json(_document(topic))
+    else:
+        print(f"Topic {topic.name} {done}: {_where(topic)}")
 
 
 def _messages_beyond(topic: TopicDescription, queues: int) -> int:

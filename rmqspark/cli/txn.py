@@ -86,26 +86,39 @@ def describe(transactional_id: Id, namesrv: Namesrv = None, as_json: Json = Fals
 
 
 @app.command("commit")
-def commit(transactional_id: Id, version: Version = None, yes: Yes = False, namesrv: Namesrv = None) -> None:
+def commit(
+    transactional_id: Id, version: Version = None, yes: Yes = False, namesrv: Namesrv = None, as_json: Json = False
+) -> None:
     """Commits what is open, if the brokers hold all of it. Example: rmq txn commit nightly-orders --version 7"""
     from rmqspark.protocol.headers.txn import TxnOutcome
 
-    _decide(transactional_id, version, TxnOutcome.COMMIT, "make its rows readable", yes=yes, namesrv=namesrv)
+    question = "make its rows readable"
+    _decide(transactional_id, version, TxnOutcome.COMMIT, question, yes=yes, namesrv=namesrv, as_json=as_json)
 
 
 @app.command("rollback")
-def rollback(transactional_id: Id, version: Version = None, yes: Yes = False, namesrv: Namesrv = None) -> None:
+def rollback(
+    transactional_id: Id, version: Version = None, yes: Yes = False, namesrv: Namesrv = None, as_json: Json = False
+) -> None:
     """Gives up what is open; nothing of it becomes readable. Example: rmq txn rollback nightly-orders --version 7"""
     from rmqspark.protocol.headers.txn import TxnOutcome
 
-    _decide(transactional_id, version, TxnOutcome.ROLLBACK, "drop its rows", yes=yes, namesrv=namesrv)
+    question = "drop its rows"
+    _decide(transactional_id, version, TxnOutcome.ROLLBACK, question, yes=yes, namesrv=namesrv, as_json=as_json)
 
 
 def _decide(
-    transactional_id: str, version: int | None, decision: TxnOutcome, question: str, *, yes: bool, namesrv: str | None
+    transactional_id: str,
+    version: int | None,
+    decision: TxnOutcome,
+    question: str,
+    *,
+    yes: bool,
+    namesrv: str | None,
+    as_json: bool,
 ) -> None:
     from rmqspark.client.cluster_client import ClusterClient
-    from rmqspark.client.decisions import decide, open_version, state_of
+    from rmqspark.client.decisions import DONE, decide, open_version, state_of
 
     with ClusterClient(namesrv) as client:
         with telling() as silence:
@@ -114,7 +127,13 @@ def _decide(
             version = open_version(state)
         is_settled = version <= state.lastVersion  # nothing will be done: the coordinator says why
         confirm(f"{_story(state, version)} Version {version}: {question} for good?", yes=yes or is_settled)
-        print(decide(client, transactional_id, version, decision, _who()))
+        story = decide(client, transactional_id, version, decision, _who())
+    if as_json:
+        print_json(
+            {"transactionalId": transactional_id, "version": version, "decision": DONE[decision], "story": story}
+        )
+    else:
+        print(story)
 
 
 def _who() -> str:

@@ -105,13 +105,13 @@ def masters(cluster: ClusterClient) -> list[str]:
 
 
 def parse_perm(perm: str | int) -> int:
-    """ "rw", "r", "w", "" or RocketMQ's number, as text too: 2 writes, 4 reads, 6 does both."""
+    """ "rw", "r", "w", "", in capitals too, or RocketMQ's number, as text too: 2 writes, 4 reads, 6 does both."""
     if isinstance(perm, int) or re.fullmatch(r"[0-9]", perm):
         return int(perm)
-    letters = {"r": Perm.READ, "w": Perm.WRITE}
-    if not set(perm) <= set(letters):
+    letters, said = {"r": Perm.READ, "w": Perm.WRITE}, set(perm.lower())
+    if not said <= set(letters):
         raise InvalidArgument(f"A permission is 'rw', 'r', 'w' or '' (or 6, 4, 2, 0), not {perm!r}.")
-    return sum(letters[letter] for letter in set(perm))
+    return sum(letters[letter] for letter in said)
 
 
 def format_perm(perm: int) -> str:

@@ -19,12 +19,16 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def rmq() -> Iterator[Rmq]:
-    """A fresh cluster of one broker with the verbs of tests: `rmq.send("orders", b"1")`, `rmq.messages("orders")`."""
+def rmq(request: pytest.FixtureRequest) -> Iterator[Rmq]:
+    """A fresh cluster of one broker with the verbs of tests: `rmq.send("orders", b"1")`, `rmq.messages("orders")`.
+
+    In a test that takes `rmq_clock`, too, its servers go by that clock.
+    """
     from rmqspark.testing.in_process import cluster
     from rmqspark.testing.rmq import Rmq
 
-    with cluster() as local, Rmq(local) as connected:
+    clock = request.getfixturevalue("rmq_clock") if "rmq_clock" in request.fixturenames else None
+    with cluster(clock=clock) as local, Rmq(local) as connected:
         yield connected
 
 
@@ -40,7 +44,7 @@ def rmq_spark() -> Iterator[SparkSession]:
 
 @pytest.fixture
 def rmq_clock() -> ManualClock:
-    """A clock that stands still until the test moves it."""
+    """A clock that stands still until the test moves it; the servers of `rmq` go by it."""
     from rmqspark.testing.manual_clock import ManualClock
 
     return ManualClock()

@@ -53,14 +53,16 @@ class Rmq:
 
     def send(
         self,
-        topic: str,
+        topic: str | Message,
         *items: bytes | str | Message,
         tags: str | None = None,
         keys: Sequence[str] = (),
         properties: Mapping[str, str] | None = None,
     ) -> list[SendReceipt]:
         """Sends bodies or whole messages, one after the other; a topic that does not exist is created. Each body goes
-        out with these tags, keys and properties; a Message has its own."""
+        out with these tags, keys and properties; a Message has its own, and its topic."""
+        if isinstance(topic, Message):
+            topic, items = topic.topic, (topic, *items)
         fields = {"tags": tags, "keys": keys, "properties": properties or {}}
         return [self._producer.send(_message(topic, item, fields)) for item in items]
 

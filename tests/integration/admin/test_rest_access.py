@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
+import urllib.error
+import urllib.request
 from typing import TYPE_CHECKING
 
 import httpx
@@ -53,6 +56,7 @@ def test_without_a_token_nothing_but_health_is_told(guarded: Rest) -> None:
             assert answer.status_code == 401, (method, path, answer.text)
             assert answer.headers["www-authenticate"] == "Bearer"
             assert answer.json()["code"] == "unauthorized"
+            assert "RMQ_READ_TOKEN" in answer.json()["hint"]
 
 
 def test_the_read_token_looks_and_changes_nothing(guarded: Rest) -> None:
@@ -64,6 +68,7 @@ def test_the_read_token_looks_and_changes_nothing(guarded: Rest) -> None:
         else:
             assert answer.status_code == 403, (method, path, answer.text)
             assert answer.json()["code"] == "forbidden"
+            assert "RMQ_ADMIN_TOKEN" in answer.json()["hint"]
 
 
 def test_the_admin_token_may_do_both(guarded: Rest) -> None:
@@ -125,7 +130,7 @@ def test_a_body_beyond_the_limit_is_not_read(rest: Rest) -> None:
     """Whether its length is told or not."""
     large = b"x" * (MOST_BODY_BYTES + 1)
     told = rest.client.post("/api/v1/topics", content=large)
-    assert told.status_code == 413
+    assert (told.status_code, "rmq send" in told.json()["hint"]) == (413, True)
 
     def pieces() -> Iterator[bytes]:
         for _ in range(40):
@@ -134,6 +139,14 @@ def test_a_body_beyond_the_limit_is_not_read(rest: Rest) -> None:
     untold = rest.client.post("/api/v1/topics", content=pieces())
     assert untold.status_code in (400, 413, 422)
     assert rest.client.get("/healthz").status_code == 200
+
+
+def test_who_sends_all_before_it_reads_is_told_too(rest: Rest) -> None:
+    """As Python's own HTTP client does, and those that are made of it: the answer is there, and not a reset."""
+    large = b"x" * (8 * MOST_BODY_BYTES)
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(f"{rest.url}/api/v1/topics", large, timeout=60)
+    assert (refused.value.code, json.load(refused.value)["status"]) == (413, 413)
 
 
 def test_every_answer_has_the_headers_that_protect_a_browser(rest: Rest) -> None:

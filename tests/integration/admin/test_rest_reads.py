@@ -369,6 +369,14 @@ def test_nothing_else_than_get_is_taken_where_nothing_else_is(rest: Rest) -> Non
     assert problem["hint"]
 
 
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics", "/api/v1/topics", "/docs"])
+def test_a_head_is_a_get_without_its_body(rest: Rest, path: str) -> None:
+    """So load balancers and `curl -I` ask; the connection goes on with the next request."""
+    head = rest.client.head(path)
+    assert (head.status_code, head.content) == (200, b"")
+    assert head.headers["content-type"] == rest.client.get(path).headers["content-type"]
+
+
 def test_the_description_lists_every_route_and_says_what_each_does(rest: Rest) -> None:
     """/docs is made from it. Offsets are text there, too."""
     described = rest.client.get("/openapi.json").json()

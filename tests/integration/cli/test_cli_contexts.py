@@ -31,6 +31,8 @@ def test_contexts_from_the_first_to_the_last(processes: Processes, mq: LocalClus
     assert topic in run("topic", "list").out
     assert run("context", "show", "--json").json == {"context": "prod", "namesrv": mq.namesrv, "inUse": True}
     assert [each["context"] for each in run("context", "list", "--json").json] == ["away", "prod"]
+    assert run("context").out == run("context", "list").out
+    assert run("context", "--json").json == run("context", "list", "--json").json
 
     asked = run("context", "remove", "prod")
     assert (asked.code, f"Forget context prod ({mq.namesrv})?" in asked.err) == (2, True)
@@ -48,6 +50,7 @@ def test_mistakes(processes: Processes) -> None:
     assert (both.code, "Give one of them." in both.err) == (2, True)
     assert run("--context", "", "topic", "list").code == 2
     assert run("context", "use").code == 2
+    assert "rmq context list --json" in run("context", "--json", "list").err
     assert run("context", "add", "prod", "--namesrv", "nonsense").code == 2
     assert run("--context", "nope", "check", "lag").code == 3
 

@@ -21,14 +21,18 @@ pytestmark = pytest.mark.integration
 
 DOCUMENTS = {
     "topic list": "",
+    "topic create": "made",
+    "topic update": "orders --perm rw",
     "topic describe": "orders",
     "topic schema": "orders",
     "topic export": "orders -o {0}/new.jsonl",
     "topic import": "{0}/kept.jsonl --topic imported",
     "topic replay": "{0}/kept.jsonl --topic replayed",
+    "topic delete": "gone --yes",
     "group list": "",
     "group describe": "billing",
     "group reset": "billing --to earliest --yes",
+    "group delete": "gone --yes",
     "message get": "{1}",
     "message query": "orders --key 42",
     "message journey": "{1} --topic orders",
@@ -53,6 +57,8 @@ DOCUMENTS = {
 LINES = {"send": "sent one two", "consume": "orders"}
 OF_WHAT_IS_NOT_THERE = {
     "txn describe": "nobody",
+    "txn commit": "nobody --yes",
+    "txn rollback": "nobody --yes",
     "spark describe": "nobody",
     "spark rewind": "nobody --to earliest --yes",
     "spark diagnose": "nobody",
@@ -64,12 +70,16 @@ OF_USERS = {"user list", "user describe", "acl list", "acl describe"}  # a clust
 
 @pytest.fixture(scope="module")
 def places(mq: Any, rmq: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
-    """A topic with a message, and a group that has read it: a directory, the message's id, and the store."""
+    """A topic with a message, a group that has read it, and a topic and a group to do away with: a directory, the
+    message's id, and the store."""
     directory = tmp_path_factory.mktemp("json")
     (directory / "kept.jsonl").write_text('{"body": "x", "storeTimestamp": 1}\n')
     rmq.create_topic("orders", queues=1)
+    rmq.create_topic("gone", queues=1)
     (receipt,) = rmq.send("orders", Message("orders", b'{"id": 1}', keys=["42"]))
     with PullConsumer(mq.namesrv, group="billing") as consumer:
+        consumer.commit(dict.fromkeys(consumer.queues("orders"), 1))
+    with PullConsumer(mq.namesrv, group="gone") as consumer:
         consumer.commit(dict.fromkeys(consumer.queues("orders"), 1))
     return str(directory), receipt.msg_id, str(mq.directory)
 

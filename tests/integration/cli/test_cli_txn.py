@@ -84,7 +84,10 @@ def test_what_is_settled_is_said_as_it_is(ok: Run, cli: Run, rmq: Rmq, topic: st
         f"Error: Nothing of '{topic}' was rolled back. "
         "Version 0 is older than 1, which is committed: what became of it stands.\n"
     )
-    assert ok("txn", "commit", topic, "--version", "1").out == "Version 1 is committed and complete: that stands.\n"
+    stands = "Version 1 is committed and complete: that stands."
+    assert ok("txn", "commit", topic, "--version", "1").out == f"{stands}\n"
+    decided = {"transactionalId": topic, "version": 1, "decision": "committed", "story": stands}
+    assert ok("txn", "commit", topic, "--version", "1", "--json").json == decided
     assert [message.body for message in rmq.messages(topic)] == [b"a", b"b"]
 
 

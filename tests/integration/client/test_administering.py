@@ -65,6 +65,9 @@ def test_a_topic_is_changed(admin: AdminClient, topic: str) -> None:
     admin.update_topic(topic, perm="r")
     (on_broker,) = admin.topic(topic).brokers
     assert (on_broker.read_queues, on_broker.write_queues, on_broker.perm) == (6, 6, "r")
+    for said, kept in (("RW", "rw"), ("W", "w"), (4, "r"), ("6", "rw")):
+        admin.update_topic(topic, perm=said)
+        assert admin.topic(topic).perm == kept
 
 
 def test_what_a_topic_is_for_is_changed(admin: AdminClient, topic: str) -> None:

@@ -74,6 +74,14 @@ def test_a_key_that_no_server_has_is_named_with_its_file(tmp_path: Path) -> None
         read_config(path)
 
 
+def test_an_unknown_key_is_told_as_it_stands_in_the_file(tmp_path: Path) -> None:
+    """Who looks for it in the file finds it, and what is right in the spelling that is used there."""
+    path = tmp_path / "broker.conf"
+    path.write_text("# brokers\nbrokerName = a\nflushDiskTipe=SYNC_FLUSH\n")
+    with pytest.raises(InvalidArgument, match="Unknown setting 'flushDiskTipe'. Did you mean 'flushDiskType'?"):
+        read_config(path)
+
+
 def test_what_rocketmq_alone_has_is_left_aside_and_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A broker.conf as people have it: threads, buffers, spellings of long ago."""
     path = tmp_path / "broker.conf"
@@ -83,6 +91,19 @@ def test_what_rocketmq_alone_has_is_left_aside_and_told(tmp_path: Path, capsys: 
     assert read_config(path) == {"broker_name": "broker-x"}
     told = capsys.readouterr().err
     assert told == f"Of {path} is left aside what RocketMQ alone has: {', '.join(LEFT_ASIDE)}.\n"
+
+
+def test_what_only_old_versions_had_is_left_aside_as_rocketmq_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Files that are copied from page to page name each part of the store; RocketMQ goes by storePathRootDir alone."""
+    path = tmp_path / "broker.conf"
+    path.write_text(
+        "storePathRootDir=/s\nstorePathConsumeQueue=/s/consumequeue\nstorePathIndex=/s/index\n"
+        "storeCheckpoint=/s/checkpoint\nabortFile=/s/abort\ncheckTransactionMessageEnable=false\n"
+    )
+    assert read_config(path) == {"store_path_root_dir": "/s"}
+    assert "storePathConsumeQueue, storePathIndex, storeCheckpoint, abortFile" in capsys.readouterr().err
 
 
 LEFT_ASIDE = ("mapedFileSizeCommitLog", "sendMessageThreadPoolNums", "storeType")

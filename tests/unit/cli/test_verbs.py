@@ -52,6 +52,14 @@ def test_no_list_of_verbs_breaks_off(group: tuple[str, ...], monkeypatch: pytest
     assert [line for line in listed.splitlines() if line.endswith("...")] == []
 
 
+@pytest.mark.parametrize("words", [[], ["topic"], ["topic", "list"], ["consume"], ["check", "lag"]])
+def test_h_is_short_for_help(words: list[str]) -> None:
+    """At every level, as people type it."""
+    short, long = (CliRunner().invoke(app, [*words, flag], prog_name="rmq") for flag in ("-h", "--help"))
+    assert (short.exit_code, short.output) == (0, long.output)
+    assert long.output.startswith(" ".join(["Usage: rmq", *words]))
+
+
 def test_no_hint_names_a_verb_that_is_not_there() -> None:
     """What a message, or the help, tells people to type, `rmq` knows, or says of it that it is still to come."""
     groups = {name: LoadedVerbs()[name] for (name,) in filter(None, GROUPS)}
