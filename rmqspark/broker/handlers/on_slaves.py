@@ -49,7 +49,7 @@ def require_copied(store: MessageStore, topic: str, queue_id: int, start: int, e
         raise Busy(
             f"Offset {start} of queue {queue_id} of {topic} is not on this slave, which has {low} to {high}: "
             "its master may have it.",
-            hint="It is read once the master is back.",
+            hint="It is read once the master is back, or this slave is made the master.",
         )
 
 
@@ -59,7 +59,7 @@ def require_whole(store: MessageStore, topic: str, queue_id: int) -> None:
     if low and not store.replica.is_whole:
         raise Busy(
             f"Queue {queue_id} of {topic} begins at {low} on this slave, which may have begun later than its master.",
-            hint="It is known once the master is back.",
+            hint="It is known once the master is back, or this slave is made the master.",
         )
 
 
