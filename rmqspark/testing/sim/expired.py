@@ -34,7 +34,8 @@ class Expired:
         self._queues: dict[str, list[MessageQueue]] = {}
         self._held: dict[MessageQueue, list[ReceivedMessage]] = {}
         self._begins: dict[MessageQueue, list[int]] = {}
-        self._names: dict[MessageQueue, list[str]] = {}
+        self._gone: dict[MessageQueue, dict[int, str]] = {}
+        """Names of messages by their offsets."""
 
     def watch(self, masters: dict[str, Node], queues: Iterable[MessageQueue]) -> None:
         """From now on, what these queues lose by expiry is noted."""
@@ -51,7 +52,8 @@ class Expired:
 
     def begin(self, queue: MessageQueue) -> int:
         """The offset before which all has expired."""
-        return max(self.begins(queue), default=0)
+        begins = self.begins(queue)
+        return begins[-1] if begins else 0
 
     def begins(self, queue: MessageQueue) -> list[int]:
         """That, and what it was before, since something has expired. A broker that starts lifts to there what groups
@@ -60,7 +62,7 @@ class Expired:
 
     def names(self, queues: Iterable[MessageQueue]) -> Counter[str]:
         """How often each message was there, of those that have expired."""
-        return Counter(name for queue in queues for name in self._names.get(queue, ()))
+        return Counter(name for queue in queues for name in self._gone.get(queue, {}).values())
 
     def _look(self, broker_name: str) -> None:
         """Where the queues of a master begin by now."""
@@ -69,14 +71,20 @@ class Expired:
                 self._take(queue, begin_of(self._stores[broker_name], queue))
 
     def _take(self, queue: MessageQueue, begin: int) -> None:
-        taken = [each for each in self._held.get(queue, ()) if self.begin(queue) <= each.queue_offset < begin]
-        if begin <= self.begin(queue):
+        """All before `begin` is gone, and nothing else: files that went come back where the power does before that is
+        on disk."""
+        if begin == self.begin(queue):
             return
         self._begins.setdefault(queue, []).append(begin)
+        gone = self._gone.setdefault(queue, {})
+        for offset in [offset for offset in gone if offset >= begin]:
+            del gone[offset]
+        taken = [each for each in self._held.get(queue, ()) if each.queue_offset < begin]
+        taken = [each for each in taken if each.queue_offset not in gone]
         if not taken:
             return
         self._world.trace.reached("message expired")
-        self._names.setdefault(queue, []).extend(each.keys[0] for each in taken if each.keys)
+        gone.update((each.queue_offset, each.keys[0] if each.keys else "") for each in taken)
         if queue.topic == CHECK_MAX_TIME_TOPIC:  # nobody reads that: it is no part of the history
             return
         number = self._world.history.reading(f"expired/{queue}", queue, taken[0].queue_offset)

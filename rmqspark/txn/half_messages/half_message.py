@@ -41,6 +41,12 @@ class Identity(NamedTuple):
     born_timestamp_ms: int
 
 
+def identity_of(record: Record, properties: Mapping[str, str]) -> Identity:
+    """Of a half message, and of what was made of one."""
+    group, unique_key = properties.get(Property.PRODUCER_GROUP, ""), properties.get(Property.UNIQ_KEY, "")
+    return Identity(group, unique_key, record.born_timestamp_ms)
+
+
 class HalfMessage(NamedTuple):
     """A half message as far as it is looked at without its body."""
 
@@ -70,7 +76,7 @@ class HalfMessage(NamedTuple):
             record.queue_offset,
             record.physical_offset,
             record.store_timestamp_ms,
-            Identity(group, properties.get(Property.UNIQ_KEY, ""), record.born_timestamp_ms),
+            identity_of(record, properties),
             check_topic(topic),
             queue_id,
             max(0, _number(properties.get(Property.TRANSACTION_CHECK_TIMES), 0)),

@@ -1,9 +1,10 @@
 """What is open in a store, read from its queues, its log and its index. Writes nothing.
 
 The op records behind the committed offset say what ended; committed messages say it too, where their op record is
-missing (`prepared_scan.py`). A copy that an Apache broker put back may belong to a half below the committed offset,
-which neither leads to: for such the index is asked whether the transaction's message is there. Without an index such a
-copy counts as open.
+missing (`prepared_scan.py`), and so do the last of those that were set aside: a message and its op record are written
+in one go, of which a process that dies may leave the first. A copy that an Apache broker put back may belong to a half
+below the committed offset, which none of these leads to: for such the index is asked whether the transaction's message
+is there. Without an index such a copy counts as open.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import structlog
 
 from rmqspark.errors import InvalidArgument, RecordError
-from rmqspark.protocol.names import HALF_TOPIC, OP_HALF_TOPIC
+from rmqspark.protocol.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_HALF_TOPIC
 from rmqspark.protocol.records.properties import Property
 from rmqspark.protocol.records.record import SysFlag, decode_record
-from rmqspark.txn.half_messages.half_message import HalfMessage
+from rmqspark.txn.half_messages.half_message import HalfMessage, identity_of
 from rmqspark.txn.half_messages.half_operations import OperationQueue, decode_operation
 from rmqspark.txn.half_messages.half_replay import HalfReplay
 from rmqspark.txn.half_messages.prepared_scan import prepared_offsets
@@ -27,9 +28,11 @@ if TYPE_CHECKING:
 
     from rmqspark.protocol.records.record import Record
     from rmqspark.store.message_store import MessageStore
+    from rmqspark.txn.half_messages.half_message import Identity
 
 _END_OF_TIME_MS: Final = (1 << 63) - 1
 _MOST_COPIES: Final = 64
+_LATELY: Final = 64  # messages; one at most for each start that could not mark what it found
 
 log = structlog.get_logger("rmqspark.txn")
 
@@ -59,12 +62,21 @@ def recover_halves(store: MessageStore, half_offset: int, op_offset: int) -> Rec
     oldest = replay.first_unmarked
     found, unmarked = replay.settle(prepared_offsets(store, oldest.physical_offset) if oldest else set())
     open_halves = []
+    aside = _set_aside_lately(store) if found else {}
     for half in found:
-        if half.is_copy and was_committed(store, half):
+        was_set_aside = aside.get(half.identity, -1) > half.physical_offset  # and was not resumed since
+        if was_set_aside or (half.is_copy and was_committed(store, half)):
             unmarked.append(half.queue_offset)
         else:
             open_halves.append(half)
     return Recovered(open_halves, unmarked, max(half_offset, reader.next_offset), operations)
+
+
+def _set_aside_lately(store: MessageStore) -> dict[Identity, int]:
+    """Where in the log the last messages lie that were set aside, by the half messages that they were."""
+    begin, end = store.queues.bounds(CHECK_MAX_TIME_TOPIC, 0)
+    records = QueueReader(store, CHECK_MAX_TIME_TOPIC, max(begin, end - _LATELY)).all()
+    return {identity_of(record, record.property_map()): record.physical_offset for record in records}
 
 
 def halves_among(records: Iterable[Record]) -> Iterator[HalfMessage]:

@@ -15,7 +15,7 @@ from rmqspark.store.draft import Draft, index_keys
 from rmqspark.store.message_store import MessageStore
 from rmqspark.testing.manual_clock import ManualClock
 from rmqspark.testing.memory_files import MemoryFileSystem
-from rmqspark.txn.half_messages.half_message import HalfMessage, committed_draft
+from rmqspark.txn.half_messages.half_message import HalfMessage, committed_draft, resumed_draft, set_aside_draft
 from rmqspark.txn.half_messages.half_operations import operation_draft
 from rmqspark.txn.half_messages.half_recovery import recover_halves, was_committed
 
@@ -45,6 +45,14 @@ class Halves:
         record = decode_record(bytes(found.body))
         self.store.append([committed_draft(HalfMessage.of(record), record)])
 
+    def set_aside(self, queue_offset: int) -> int:
+        """Likewise; its physical offset."""
+        found = self.store.read(HALF_TOPIC, 0, queue_offset, max_count=1, max_bytes=1)
+        return self.store.append([set_aside_draft(decode_record(bytes(found.body)), 15)])[0].physical_offset
+
+    def resume(self, physical_offset: int) -> None:
+        self.store.append([resumed_draft(decode_record(self.store.read_at(physical_offset)))])
+
     def mark(self, *queue_offsets: int) -> None:
         self.store.append([operation_draft(queue_offsets, now_ms=0, host=bytes(8))])
 
@@ -68,6 +76,18 @@ def test_a_message_without_its_mark_is_not_delivered_again(halves: Halves) -> No
     halves.commit(1)
     halves.mark(0)
     assert halves.recovered() == ([2], [1])
+
+
+def test_a_message_that_was_set_aside_without_its_mark_is_not_set_aside_again(halves: Halves) -> None:
+    """Unless it was resumed since: then it is a half message once more."""
+    for key in "abc":
+        halves.half(key)
+    place = halves.set_aside(1)
+    halves.set_aside(2)
+    assert halves.recovered() == ([0], [1, 2])
+    halves.mark(1, 2)
+    halves.resume(place)
+    assert halves.recovered() == ([0, 3], [])
 
 
 def test_a_copy_ended_if_any_copy_was_committed(halves: Halves) -> None:
