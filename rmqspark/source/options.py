@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _NAME_A_TOPIC = (
-    'Name one: .option("subscribe", "orders") or .load("orders"). Spark keeps no options of a catalog table: '
+    'Name one: .option("subscribe", "orders") or .load("orders"); or give subscribePattern or assign. Spark keeps no '
+    "options of a catalog table: "
     "SELECT … FROM t WITH (namesrv '…', subscribe 'orders'), or a temporary view."
 )
 _STREAM_ONLY = ("maxOffsetsPerTrigger", "maxBytesPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
