@@ -142,8 +142,9 @@ def read_options(given: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _sharing(values: Mapping[str, Any]) -> Sharing | None:
-    """`_STARTS` that name a place other than where the group is are against it."""
-    starts = [name for name in _STARTS if name in values and not isinstance(values[name], OfGroup)]
+    """`_STARTS` that name a place other than where the group is, or where what it has never read begins or ends, are
+    against it."""
+    starts = [name for name in _STARTS if name in values and not isinstance(values[name], (OfGroup, Earliest, Latest))]
     return Sharing.of(values, starts)
 
 
