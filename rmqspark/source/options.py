@@ -39,12 +39,13 @@ if TYPE_CHECKING:
 
 _NAME_A_TOPIC = (
     'Name one: .option("subscribe", "orders") or .load("orders"); or give subscribePattern or assign. Spark keeps no '
-    "options of a catalog table: "
+    "options of a catalog table that names its columns: "
     "SELECT … FROM t WITH (namesrv '…', subscribe 'orders'), or a temporary view."
 )
 _STREAM_ONLY = ("maxOffsetsPerTrigger", "maxBytesPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 _STARTS = ("startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp")
 _ENDS = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
+EXCLUSIVE = (("subscribe", "subscribePattern", "assign"), ("tags", "sql"), _STARTS, _ENDS)
 
 _NEEDED = {
     "startingOffsetsByTimestampStrategy": ("startingTimestamp", "startingOffsetsByTimestamp"),
@@ -122,7 +123,7 @@ def read_options(given: Mapping[str, str]) -> dict[str, Any]:
     """The part of `parse` that holds for batch and stream alike: names, values, what is missing, what excludes or
     contradicts each other. Where Spark asks for a schema, this is checked in `load()`."""
     values = SOURCE_OPTIONS.read(given)
-    for names_of_one in (("subscribe", "subscribePattern", "assign"), ("tags", "sql"), _STARTS, _ENDS):
+    for names_of_one in EXCLUSIVE:
         exclusive(values, names_of_one)
     for name in _NEEDS_BROKER:
         exclusive(values, ("store", name))
