@@ -97,12 +97,16 @@ def test_a_catalog_table_with_options(topic: Topic, view: str, run: Run) -> None
     try:
         topic.send("a", tags="x")
         assert bodies(topic, f"SELECT body FROM {view}") == ["a"]
-        sql(f"INSERT INTO {view} WITH (namesrv '{topic.namesrv}', topic '{topic.name}') (body) VALUES ('b')")
+        sql(f"INSERT INTO {view} WITH (namesrv '{topic.namesrv}', topic '{topic.name}') (body) VALUES (X'62')")
         assert bodies(topic, f"SELECT body FROM {view}") == ["a", "b"]
         assert bodies(topic, f"SELECT body FROM {view} WITH (tags 'x')") == ["a"]
         stream = topic.spark.readStream.option("startingOffsets", "earliest").table(view)
         assert run(stream.select("body")).bodies == ["a", "b"]
-        for rows in ("(body) VALUES ('c')", f"SELECT * FROM {view}", f"SELECT * FROM {view}_v WHERE body IS NOT NULL"):
+        for rows in (
+            "(body) VALUES (X'63')",
+            f"SELECT * FROM {view}",
+            f"SELECT * FROM {view}_v WHERE body IS NOT NULL",
+        ):
             topic.read().createOrReplaceTempView(f"{view}_v")
             with pytest.raises(AnalysisException, match="none of its table's options. Name them: INSERT INTO t WITH"):
                 sql(f"INSERT INTO {view} {rows}")
