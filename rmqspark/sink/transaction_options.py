@@ -41,13 +41,16 @@ class TransactionOptions(NamedTuple):
 
 
 def _refuse_leftovers(values: Mapping[str, Any]) -> None:
-    is_asked_for = "deliveryGuarantee" in values
-    why = "deliveryGuarantee=at-least-once" if is_asked_for else "an at-least-once write, as a batch is by default"
+    if "deliveryGuarantee" in values:
+        why, instead = "deliveryGuarantee=at-least-once", "Leave one of the two out."
+    else:
+        why = "an at-least-once write, as a batch is by default"
+        instead = "Leave it out, or write exactly-once: transactionalId and transactionVersion."
     for name in (*_IDS, "onStaleVersion", "onReplayMismatch"):
         if name in values:
             raise InvalidArgument(
                 f"Option {name!r} has no meaning for {why}.",
-                hint="Leave it out, or write exactly-once: transactionalId and transactionVersion, on a batch write.",
+                hint=instead,
             )
 
 
