@@ -48,10 +48,12 @@ def table_columns(options: Mapping[str, str]) -> StructType:
 
 def with_options_of_table(schema: StructType, given: Mapping[str, str]) -> Mapping[str, str]:
     """The options of a read: those given, and of the table that is read what they do not say or replace."""
-    from rmqspark.source.option_table import SOURCE_OPTIONS
+    held = _held(schema)
+    if not held:
+        return given
+    from rmqspark.source.option_table import SOURCE_OPTIONS  # of use to tables alone
     from rmqspark.source.options import EXCLUSIVE
 
-    held = _held(schema)
     said = {SOURCE_OPTIONS.name_of(typed) for typed in given}
     for names in EXCLUSIVE:
         if not said.isdisjoint(names):
