@@ -89,7 +89,7 @@ class Rmq:
 
     def send_df(self, frame: Any, topic: Any) -> None:
         """Sends the rows of a Spark or pandas frame: column `body` (or `value`), and `tags`, `keys`, `properties`; a
-        topic that does not exist is created. Topic and frame may stand in either order, as in `send` the topic is first."""
+        topic that does not exist is created. The topic may come first, as in `send`."""
         if isinstance(frame, str):
             frame, topic = topic, frame
         if hasattr(frame, "sparkSession"):
