@@ -36,21 +36,21 @@ class RmqDataSource(DataSource):
         return "rmq"
 
     def schema(self) -> StructType:
-        from rmqspark.source.catalog_tables import is_catalog_table
+        from rmqspark.source.catalog_tables import is_catalog_table, table_columns
         from rmqspark.source.options import read_options
-        from rmqspark.source.schema import default_schema
         from rmqspark.source.value_schema import default_read_schema
 
         if is_catalog_table(self.options):
-            return default_schema()
+            return table_columns(self.options)
         return default_read_schema(read_options(self.options))  # a mistyped option is an error at load(), not later
 
     def reader(self, schema: StructType) -> DataSourceReader:
+        from rmqspark.source.catalog_tables import with_options_of_table
         from rmqspark.source.options import SourceOptions
         from rmqspark.source.reader import RmqReader
         from rmqspark.source.value_schema import check_read_schema
 
-        options = SourceOptions.parse(self.options, streaming=False)
+        options = SourceOptions.parse(with_options_of_table(schema, self.options), streaming=False)
         wanted = check_read_schema(schema, options.values)
         if options.store is not None:
             from rmqspark.source.store_reader import RmqStoreReader
@@ -59,13 +59,16 @@ class RmqDataSource(DataSource):
         return RmqReader(options, wanted)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        from rmqspark.source.catalog_tables import with_options_of_table
         from rmqspark.source.reader import RmqStreamReader
 
-        return RmqStreamReader(self.options, schema)
+        return RmqStreamReader(with_options_of_table(schema, self.options), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from rmqspark.sink.writer import RmqWriter, check_write
+        from rmqspark.source.catalog_tables import check_insert
 
+        check_insert(schema, self.options)
         return RmqWriter(check_write(schema, self.options, overwrite, streaming=False))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:

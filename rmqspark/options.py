@@ -73,6 +73,11 @@ class OptionTable(NamedTuple):
             values[option.name] = self._value(option, name, text)
         return values
 
+    def name_of(self, typed: str) -> str | None:
+        """The name of the option that is typed so, in whatever case or by an alias; None where there is none."""
+        same = (each.name for each in self.options if typed.lower() in {name.lower() for name in each.names})
+        return next(same, None)
+
     def markdown(self) -> str:
         """The options as the table that docs/spark.md shows."""
         rows = ["| option | default | meaning |", "| --- | --- | --- |"]

@@ -5,7 +5,8 @@
     spark.sql("SELECT tags, count(*) FROM orders GROUP BY tags")
     spark.sql("INSERT INTO orders (body) VALUES (CAST('new' AS BINARY))")
 
-They are temporary views: Spark forgets the options of a catalog table (`source/catalog_tables.py`).
+They are temporary views, which can be written to as well as read; `source/catalog_tables.py` has what a table of
+Spark's catalog can do.
 """
 
 from __future__ import annotations

@@ -62,6 +62,7 @@ ACCESS_OPTIONS: Final = (
     ),
 )
 ACCESS_NAMES: Final = tuple(option.name for option in ACCESS_OPTIONS)
+SECRET_NAMES: Final = (*_KEYS, "securityToken", "tlsKeyPassword")
 
 
 def access_of(values: Mapping[str, Any]) -> Access:

@@ -232,7 +232,7 @@ def _compare(
     if recorded.leasedQueues != now.leasedQueues:
         _log.warning("%s", of_other_queues(speaker, now, recorded))
         return
-    story = mismatch(speaker, now, recorded)
+    story = mismatch(speaker, now, recorded, fails=transaction.fail_on_mismatch)
     if transaction.fail_on_mismatch:
         raise story
     _log.warning("%s", story)

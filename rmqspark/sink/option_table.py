@@ -68,7 +68,8 @@ SINK_OPTIONS = OptionTable(
         Option(
             "partitioner",
             "`hash` with a shardingKey column, else `roundRobin`",
-            "which queue a row goes to: `hash` of shardingKey, `roundRobin`, or `column`: queueId",
+            "which queue a row goes to: `hash` of shardingKey (in turn without that column), `roundRobin`, or "
+            "`column`: queueId",
             choice("hash", "roundRobin", "column"),
         ),
         Option(

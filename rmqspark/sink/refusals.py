@@ -86,13 +86,15 @@ def in_doubt(attempt: Attempt, error: RmqError) -> InDoubt:
     )
 
 
-def mismatch(attempt: Attempt, now: TxnDecision, committed: TxnDecision) -> ReplayMismatch:
+def mismatch(attempt: Attempt, now: TxnDecision, committed: TxnDecision, *, fails: bool) -> ReplayMismatch:
+    """`fails`: the write ends with it, as it would each time it is run again."""
+    way_on = " To go on with what was committed, set onReplayMismatch=warn." if fails else ""
     return ReplayMismatch(
         f"Version {attempt.version} of transactional id {attempt.transactional_id!r} was committed with "
         f"{committed.rows} rows (checksum {committed.checksum}); run again, it has {now.rows} rows "
         f"(checksum {now.checksum}). What was committed stays, and nothing was added.",
         hint="Rows that differ from run to run come from rand(), uuid(), current_timestamp(), a changed query, or "
-        "input that is no longer there.",
+        f"input that is no longer there.{way_on}",
     )
 
 

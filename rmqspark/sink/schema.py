@@ -76,8 +76,6 @@ def check_columns(schema: StructType, options: SinkOptions) -> None:
         raise InvalidArgument("No topic to write to.", hint=_NAME_A_TOPIC)
     if options.partitioner == "column" and "queueId" not in names:
         raise InvalidArgument("partitioner=column needs a column 'queueId'.")
-    if options.partitioner == "hash" and "shardingKey" not in names:
-        raise InvalidArgument("partitioner=hash needs a column 'shardingKey'.")
 
 
 def _check_column(name: str, kind: DataType) -> None:

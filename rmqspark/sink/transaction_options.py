@@ -41,11 +41,16 @@ class TransactionOptions(NamedTuple):
 
 
 def _refuse_leftovers(values: Mapping[str, Any]) -> None:
+    if "deliveryGuarantee" in values:
+        why, instead = "deliveryGuarantee=at-least-once", "Leave one of the two out."
+    else:
+        why = "an at-least-once write, as a batch is by default"
+        instead = "Leave it out, or write exactly-once: transactionalId and transactionVersion."
     for name in (*_IDS, "onStaleVersion", "onReplayMismatch"):
         if name in values:
             raise InvalidArgument(
-                f"Option {name!r} has no meaning for an at-least-once write.",
-                hint="Leave it out, or write exactly-once: transactionalId and transactionVersion, on a batch write.",
+                f"Option {name!r} has no meaning for {why}.",
+                hint=instead,
             )
 
 

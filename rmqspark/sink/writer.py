@@ -21,18 +21,22 @@ if TYPE_CHECKING:
 
 
 def check_write(schema: StructType, given: Mapping[str, str], overwrite: bool, *, streaming: bool) -> SinkOptions:
-    """The options of a write that can be carried out. Raises InvalidArgument or NotSupported."""
+    """The options of a write that can be carried out. Raises InvalidArgument or NotSupported.
+
+    To Spark a stream in complete mode overwrites with each batch; to a topic it sends the whole result once more, as
+    Kafka's sink does.
+    """
     from rmqspark.sink.options import SinkOptions
     from rmqspark.sink.schema import check_columns
 
     options = SinkOptions.parse(given, streaming=streaming)
     check_columns(schema, options)
-    if overwrite:
+    if overwrite and not streaming:
         from rmqspark.errors import InvalidArgument
 
         raise InvalidArgument(
             "A topic cannot be overwritten, only appended to.",
-            hint='Write with .mode("append"), or in outputMode append; other modes by batch writes in foreachBatch.',
+            hint='Write with .mode("append").',
         )
     return options
 

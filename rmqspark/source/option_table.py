@@ -19,7 +19,7 @@ from rmqspark.rebalance.strategies import read_strategy
 from rmqspark.source.expressions import sql_expression, tag_expression
 from rmqspark.source.kafka_names import KAFKA_NAMES
 from rmqspark.source.other_names import OTHER_NAMES
-from rmqspark.source.positions import read_assignment, read_end, read_start, read_times
+from rmqspark.source.positions import read_assignment, read_end, read_start, read_start_time, read_times
 from rmqspark.source.subscription import read_pattern, read_topics
 from rmqspark.source.value_options import VALUE_OPTIONS
 
@@ -63,7 +63,7 @@ SOURCE_OPTIONS = OptionTable(
             "–",
             "start at the first message stored then: milliseconds, ISO-8601 (UTC, whatever the session's time zone, "
             "unless it says otherwise) or relative (`-10m`)",
-            moment,
+            read_start_time,
         ),
         Option(
             "startingOffsetsByTimestamp",

@@ -38,12 +38,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _NAME_A_TOPIC = (
-    'Name one: .option("subscribe", "orders") or .load("orders"). Spark keeps no options of a catalog table: '
+    'Name one: .option("subscribe", "orders") or .load("orders"); or give subscribePattern or assign. Spark keeps no '
+    "options of a catalog table that names its columns: "
     "SELECT … FROM t WITH (namesrv '…', subscribe 'orders'), or a temporary view."
 )
 _STREAM_ONLY = ("maxOffsetsPerTrigger", "maxBytesPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 _STARTS = ("startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp")
 _ENDS = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
+EXCLUSIVE = (("subscribe", "subscribePattern", "assign"), ("tags", "sql"), _STARTS, _ENDS)
 
 _NEEDED = {
     "startingOffsetsByTimestampStrategy": ("startingTimestamp", "startingOffsetsByTimestamp"),
@@ -121,7 +123,7 @@ def read_options(given: Mapping[str, str]) -> dict[str, Any]:
     """The part of `parse` that holds for batch and stream alike: names, values, what is missing, what excludes or
     contradicts each other. Where Spark asks for a schema, this is checked in `load()`."""
     values = SOURCE_OPTIONS.read(given)
-    for names_of_one in (("subscribe", "subscribePattern", "assign"), ("tags", "sql"), _STARTS, _ENDS):
+    for names_of_one in EXCLUSIVE:
         exclusive(values, names_of_one)
     for name in _NEEDS_BROKER:
         exclusive(values, ("store", name))
@@ -141,8 +143,9 @@ def read_options(given: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _sharing(values: Mapping[str, Any]) -> Sharing | None:
-    """`_STARTS` that name a place other than where the group is are against it."""
-    starts = [name for name in _STARTS if name in values and not isinstance(values[name], OfGroup)]
+    """`_STARTS` that name a place other than where the group is, or where what it has never read begins or ends, are
+    against it."""
+    starts = [name for name in _STARTS if name in values and not isinstance(values[name], (OfGroup, Earliest, Latest))]
     return Sharing.of(values, starts)
 
 

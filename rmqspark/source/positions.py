@@ -111,6 +111,13 @@ def read_end(value: str) -> Earliest | Latest | AtOffsets:
     return _position(value, accepted, option=ENDING_OFFSETS, for_times="endingTimestamp")
 
 
+def read_start_time(value: str) -> Moment:
+    """Reads a moment, as `startingTimestamp` has it."""
+    if re.fullmatch("-[0-9]+", value):
+        raise ValueError("it is a number of messages, and belongs in startingOffsets. Here -10m, -2h, -1d is accepted.")
+    return moment(value)
+
+
 def read_times(value: str) -> AtTimes:
     """Reads `{"topic": 1700000000000}` and `{"topic": {"broker-a": {"0": "-10m"}}}`, also side by side."""
     document = json_object(value, 'JSON like {"topic": 1700000000000} or {"topic": {"broker-a": {"0": "-10m"}}}')

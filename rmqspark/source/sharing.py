@@ -1,12 +1,14 @@
-"""How a query shares its group, from options groupMode, allocateStrategy and groupOffsetReset."""
+"""How a query shares its group, from options groupMode, allocateStrategy, groupOffsetReset and startingOffsets."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from rmqspark.errors import InvalidArgument
 from rmqspark.rebalance.strategies import ROOM_MARK, Strategy
+from rmqspark.source.positions import Earliest, Latest
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from rmqspark.message_queue import MessageQueue
 
 AVERAGELY = Strategy()
+_WORDS: Mapping[type, str] = MappingProxyType({Earliest: "earliest", Latest: "latest"})
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class Sharing:
         strategy: Strategy = values.get("allocateStrategy", AVERAGELY)
         if strategy.name == "config" and "assign" not in values:
             raise InvalidArgument("allocateStrategy=config means the queues of option 'assign', which is not given.")
-        return cls(strategy, from_earliest=values.get("groupOffsetReset") == "earliest")
+        return cls(strategy, from_earliest=_reset(values) == "earliest")
 
     def idle_story(self, queues: Collection[MessageQueue]) -> str | None:
         """Why nothing would ever be read of these queues, by any member; None where something is."""
@@ -61,3 +64,17 @@ class Sharing:
         lives_in = self.strategy.rooms if self.strategy.name == "machine-room-nearby" else ()
         room = "".join(room + ROOM_MARK for room in lives_in)
         return f"{room}{ip}{ROOM_MARK}spark-{entropy.token(8).hex()}"
+
+
+def _reset(values: Mapping[str, Any]) -> str:
+    """Where what the group has never read begins. `startingOffsets` can mean nothing else in a group that is shared:
+    members come and go, and each goes on where the group is."""
+    start = _WORDS.get(type(values.get("startingOffsets")))
+    reset: str = values.get("groupOffsetReset", start or "latest")
+    if start is not None and start != reset:
+        raise InvalidArgument(
+            f"With groupMode=shared startingOffsets={start} and groupOffsetReset={reset} contradict each other: both "
+            "say where queues begin of which the group has committed nothing.",
+            hint="Give one of them.",
+        )
+    return reset

@@ -89,9 +89,11 @@ class Rmq:
                 broker.pull(message.queue, message.queue_offset, group=group, max_count=1)  # the group is there then
                 broker.call(RequestCode.CONSUMER_SEND_MSG_BACK, header)
 
-    def send_df(self, frame: Any, topic: str) -> None:
+    def send_df(self, frame: Any, topic: Any) -> None:
         """Sends the rows of a Spark or pandas frame: column `body` (or `value`), and `tags`, `keys`, `properties`; a
-        topic that does not exist is created."""
+        topic that does not exist is created. The topic may come first, as in `send`."""
+        if isinstance(frame, str):
+            frame, topic = topic, frame
         if hasattr(frame, "sparkSession"):
             options = {"namesrv": self.namesrv, "topic": topic, "autoCreateTopic": True}
             frame.write.format("rmq").options(**options).mode("append").save()

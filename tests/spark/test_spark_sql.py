@@ -10,10 +10,13 @@ from pyspark.errors import AnalysisException
 from rmqspark.spark import register
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from conftest import Topic
+    from conftest import Batches, Topic
+    from pyspark.sql import DataFrame
+
+    Run = Callable[[DataFrame], Batches]
 
 pytestmark = pytest.mark.spark
 
@@ -86,12 +89,36 @@ def test_a_view_that_is_only_written_to(topic: Topic, view: str) -> None:
     assert topic.bodies() == ["a"]
 
 
-def test_a_catalog_table_keeps_its_columns_only(topic: Topic, view: str) -> None:
-    """Spark forgets a table's options: giving some is an error; each query names them, or the error says how.
-    Such a query reads what is there when it runs."""
+def test_a_catalog_table_with_options(topic: Topic, view: str, run: Run) -> None:
+    """A SELECT needs no more than the table, batch or stream, reads what is there when it runs, and may add options;
+    an INSERT names the topic, whatever its rows are: those of another view are not sent back to where they are from."""
+    sql, options = topic.spark.sql, f"namesrv '{topic.namesrv}', subscribe '{topic.name}'"
+    sql(f"CREATE TABLE {view} USING rmq OPTIONS ({options}) COMMENT 'what was ordered'")
+    try:
+        topic.send("a", tags="x")
+        assert bodies(topic, f"SELECT body FROM {view}") == ["a"]
+        sql(f"INSERT INTO {view} WITH (namesrv '{topic.namesrv}', topic '{topic.name}') (body) VALUES (X'62')")
+        assert bodies(topic, f"SELECT body FROM {view}") == ["a", "b"]
+        assert bodies(topic, f"SELECT body FROM {view} WITH (tags 'x')") == ["a"]
+        stream = topic.spark.readStream.option("startingOffsets", "earliest").table(view)
+        assert run(stream.select("body")).bodies == ["a", "b"]
+        for rows in (
+            "(body) VALUES (X'63')",
+            f"SELECT * FROM {view}",
+            f"SELECT * FROM {view}_v WHERE body IS NOT NULL",
+        ):
+            topic.read().createOrReplaceTempView(f"{view}_v")
+            with pytest.raises(AnalysisException, match="none of its table's options. Name them: INSERT INTO t WITH"):
+                sql(f"INSERT INTO {view} {rows}")
+        assert topic.bodies() == ["a", "b"]
+    finally:
+        topic.spark.catalog.dropTempView(f"{view}_v")
+        sql(f"DROP TABLE {view}")
+
+
+def test_a_catalog_table_without_options(topic: Topic, view: str) -> None:
+    """Each query names them, or the error says how. Such a query reads what is there when it runs."""
     sql, options = topic.spark.sql, f"namesrv '{topic.namesrv}', path '{topic.name}'"
-    with pytest.raises(AnalysisException, match="would forget the options of this table: .*subscribe"):
-        sql(f"CREATE TABLE {view} USING rmq OPTIONS (subscribe '{topic.name}')")
     sql(f"CREATE TABLE {view} USING rmq")
     try:
         sql(f"INSERT INTO {view} WITH ({options}) (body) VALUES (CAST('a' AS BINARY))")

@@ -88,6 +88,25 @@ def test_a_stream_from_topic_to_topic(topic: Topic, other: Topic, tmp_path: Path
         query.stop()
 
 
+def test_complete_mode_sends_the_whole_result_each_time(topic: Topic, other: Topic, tmp_path: Path) -> None:
+    """As with Kafka's sink: a topic keeps what earlier batches said, once each, over a restart too."""
+    for newest in ("a", "b"):
+        topic.send(newest)
+        counts = topic.stream("body binary", startingOffsets="earliest").groupBy("body").count()
+        query = (
+            counts.selectExpr("concat(cast(body as string), count) body")
+            .writeStream.format("rmq")
+            .option("namesrv", other.namesrv)
+            .option("topic", other.name)
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .outputMode("complete")
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+    assert other.bodies() == ["a1", "a1", "b1"]
+
+
 def test_queues_added_later_are_read(topic: Topic, run: Run, admin: AdminClient) -> None:
     """A topic that grows is read in all its queues, from their first message."""
     topic.send("a")

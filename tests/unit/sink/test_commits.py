@@ -202,7 +202,7 @@ def test_a_batch_that_comes_again_is_compared(caplog: pytest.LogCaptureFixture) 
         assert not caplog.records
         run(cluster, message(0, 19, epoch=0))
     assert "committed with 20 rows (checksum 2000); run again, it has 19 rows (checksum 1000)" in caplog.text
-    with pytest.raises(ReplayMismatch, match="What was committed stays, and nothing was added"):
+    with pytest.raises(ReplayMismatch, match="nothing was added.*set onReplayMismatch=warn"):
         run(cluster, message(0), options=TransactionOptions(fail_on_mismatch=True))
     as_many = "committed with 20 rows .checksum 2000.; run again, it has 20 rows .checksum 1000."
     with pytest.raises(ReplayMismatch, match=as_many):

@@ -75,12 +75,20 @@ def test_what_waits_says_what_a_broker_would_have_it_say() -> None:
         assert parking_queue(queue.broker_name, int(slots(waiting)[row])) == wanted
 
 
+def test_what_is_past_is_no_mistake() -> None:
+    """A timestamp of 1970 is one, a small number too; only a number as time.time() gives it is taken for seconds."""
+    past = pa.array([1_800_000_000_000], pa.timestamp("us", "UTC"))  # in ms what seconds look like
+    check_delays(pa.record_batch({"deliverTime": past}), 0)
+    check_delays(pa.record_batch({"deliverTime": pa.array([1_000, 1_800_000_000_000])}), 0)
+
+
 @pytest.mark.parametrize(
     ("columns", "story"),
     [
         ({"delayLevel": pa.array([1, 19])}, "Row 8 .* 'delayLevel' is not from 0 to 18"),
         ({"delayLevel": pa.array([-1, 1])}, "Row 7 .* 'delayLevel' is not from 0 to 18"),
         ({"deliverTime": pa.array([1, -1])}, "Row 8 .* 'deliverTime' is before 1970"),
+        ({"deliverTime": pa.array([None, 1_800_000_000])}, "Row 8 .* 'deliverTime' looks like seconds since 1970"),
         ({"delayLevel": pa.array([0, 3]), "deliverTime": pa.array([9, 9])}, "Row 8 .* exclude each other"),
     ],
 )

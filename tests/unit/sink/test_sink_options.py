@@ -101,7 +101,11 @@ def test_which_guarantee_a_write_has(given: dict[str, str], streaming: bool, mea
         ({"deliveryGuarantee": "exactly-once"}, False, "needs 'transactionalId'"),
         ({"transactionalId": "nightly"}, False, "needs 'transactionVersion'"),
         ({"transactionVersion": "7"}, False, "no meaning for an at-least-once write"),
-        ({**NIGHTLY, "deliveryGuarantee": "at-least-once"}, False, "no meaning for an at-least-once write"),
+        (
+            {**NIGHTLY, "deliveryGuarantee": "at-least-once"},
+            False,
+            "'transactionalId' has no meaning for deliveryGuarantee=at-least-once",
+        ),
         (NIGHTLY, True, "versions are its batch ids"),
         ({"transactionalId": "x" * 256}, True, "transactional id"),
         ({"transactionalId": "a\x02b"}, True, "transactional id"),
@@ -143,13 +147,17 @@ BODY = StructType().add("body", "binary")
         (StructType().add("body", "binary").add("deliverTime", "string"), {}, "'deliverTime' must be timestamp, or"),
         (BODY, {"topic": None}, "No topic to write to.*Spark keeps no options of a catalog table"),
         (BODY, {"partitioner": "column"}, "needs a column 'queueId'"),
-        (BODY, {"partitioner": "hash"}, "needs a column 'shardingKey'"),
     ],
 )
 def test_frames_that_do_not_fit_are_refused(schema: StructType, options: dict[str, str | None], story: str) -> None:
     """A DataFrame that cannot be written is an error that names the column, before anything is sent."""
     with pytest.raises(InvalidArgument, match=story):
         check_columns(schema, SinkOptions(**({"topic": "t"} | options)))  # type: ignore[arg-type]
+
+
+def test_the_default_partitioner_may_be_named() -> None:
+    """hash needs no shardingKey: without one rows take turns, as they do where no partitioner is named."""
+    check_columns(BODY, SinkOptions.parse({"topic": "t", "partitioner": "hash"}, streaming=False))
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,9 @@ SHARED = {"subscribe": "t", "group": "g", "groupMode": "shared"}
         ({}, Sharing()),
         ({"groupOffsetReset": "earliest"}, Sharing(from_earliest=True)),
         ({"startingOffsets": "group"}, Sharing()),
+        ({"startingOffsets": "earliest"}, Sharing(from_earliest=True)),
+        ({"startingOffsets": "latest"}, Sharing()),
+        ({"startingOffsets": "earliest", "groupOffsetReset": "earliest"}, Sharing(from_earliest=True)),
         ({"readMode": "direct"}, Sharing()),
         ({"groupOffsetReset": "latest", "allocateStrategy": "circle"}, Sharing(Strategy("circle"))),
         ({"allocateStrategy": "Consistent-Hash"}, Sharing(Strategy("consistent-hash"))),
@@ -45,7 +48,12 @@ def test_a_group_is_not_shared_unasked() -> None:
     [
         ({"subscribe": "t", "groupMode": "shared"}, "needs the name of the group"),
         ({**SHARED, "commitOffsets": "false"}, "commitOffsets=false is against it"),
-        ({**SHARED, "startingOffsets": "earliest"}, "not at 'startingOffsets'.*groupOffsetReset"),
+        ({**SHARED, "startingOffsets": '{"t":{"b":{"0":4}}}'}, "not at 'startingOffsets'.*groupOffsetReset"),
+        ({**SHARED, "startingOffsets": "-1000"}, "not at 'startingOffsets'"),
+        (
+            {**SHARED, "startingOffsets": "earliest", "groupOffsetReset": "latest"},
+            "startingOffsets=earliest and groupOffsetReset=latest contradict each other",
+        ),
         ({**SHARED, "startingTimestamp": "-10m"}, "not at 'startingTimestamp'"),
         ({**SHARED, "allocateStrategy": "fairly"}, "one of averagely, circle, config"),
         ({**SHARED, "allocateStrategy": "circle:a"}, "circle takes no rooms"),

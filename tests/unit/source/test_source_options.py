@@ -171,6 +171,11 @@ def test_messages_may_come_from_files() -> None:
             True,
             "'startingOffsets' cannot be '-10m'.*a time, and belongs in startingTimestamp",
         ),
+        (
+            {"subscribe": "t", "startingTimestamp": "-1000"},
+            True,
+            "'startingTimestamp' cannot be '-1000'.*a number of messages, and belongs in startingOffsets",
+        ),
         ({"subscribe": "t", "endingOffsets": "2026-01-31T12:00"}, False, "a time, and belongs in endingTimestamp"),
         ({"subscribe": "t", "startingTimestamp": "1700000000"}, True, "seconds.*Milliseconds.*1700000000000"),
         ({"subscribe": "t", "endingOffsets": "-5"}, False, "'endingOffsets' cannot be '-5'.*latest or JSON"),
@@ -209,7 +214,7 @@ def test_messages_may_come_from_files() -> None:
             "minOffsetsPerTrigger, 6, cannot be above maxOffsetsPerTrigger, 5",
         ),
         ({"subcribe": "t"}, True, "no option 'subcribe'.*Did you mean 'subscribe'"),
-        ({}, True, "No topic to read"),
+        ({}, True, "No topic to read.*subscribePattern or assign"),
         ({"subscribe": " , "}, True, "'subscribe' cannot be"),
         ({"subscribe": "t,a/b"}, True, "'subscribe' cannot be.*topic name 'a/b' has characters.*Use 1 to 127"),
         ({"path": "t" * 128}, False, "'path' cannot be.*has 128 characters"),
@@ -363,7 +368,7 @@ def test_mistakes_are_named(given: dict[str, str], streaming: bool, story: str) 
         ({"startingTimestamp": "-1h", "endingOffsetsByTimestamp": '{"t":"-2h"}'}, "lies behind endingOffsetsBy"),
         ({"startingOffsets": '{"t":{"b":{"0":4}}}', "endingOffsets": '{"t":{"b":{"0":2}}}'}, "from offset 4 to 2"),
         ({"endingOffsets": "earliest"}, "nothing is before the first message"),
-        ({"groupMode": "shared", "group": "g", "startingOffsets": "earliest"}, "not at 'startingOffsets'"),
+        ({"groupMode": "shared", "group": "g", "startingOffsets": "-5"}, "not at 'startingOffsets'"),
     ],
 )
 def test_contradictions_show_at_load(given: dict[str, str], story: str) -> None:
