@@ -223,5 +223,5 @@ BUGS = (
     ),
     _bug("delivered again after a crash", 205, (Deliveries, "sources_from", _none_delivered)),
     _bug("delayed for half of its time", 231, (DelayedMessages, "__init__", _half_as_long)),
-    _bug("expired while it waits for its time", 40_029, (Parts, "needed_offset", _needed_by_nobody)),
+    _bug("expired while it waits for its time", 47_116, (Parts, "needed_offset", _needed_by_nobody)),
 )

@@ -28,7 +28,7 @@ BATCH_TOPIC: Final = "invoices"
 TRANSACTION_TOPIC: Final = "payments"
 DELAY_TOPIC: Final = "reminders"
 COPY_TOPIC: Final = "copies"
-_PATIENT_TRIES: Final = 20
+_PATIENT_TRIES: Final = 60  # a SYNC_MASTER refuses at once until its slave has connected again
 _PATIENT_MS: Final = 3_000
 
 

@@ -186,6 +186,7 @@ def poll(consumer: PullConsumer) -> list[str]:
 def test_a_stream_leaves_such_queues_out_of_sight(mq: LocalCluster) -> None:
     """It goes neither back nor on until the master is there; a batch that was planned before is refused meanwhile."""
     given = {"namesrv": mq.namesrv, "subscribe": "orders", "startingOffsets": "earliest", "maxOffsetsPerTrigger": "50"}
+    given["fetchOffset.numRetries"] = "1"
     reader = RmqStreamReader(given, StructType().add("body", "binary"))
     limit = reader.getDefaultReadLimit()
     first = reader.initialOffset()
