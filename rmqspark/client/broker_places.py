@@ -1,4 +1,4 @@
-"""Where brokers are, as far as a client knows, and when that is to be asked again. Pure; `cluster_client` asks.
+"""Where brokers are, as far as a client knows, and when that is to be asked again; `cluster_client` asks.
 
 RocketMQ's MQClientInstance.brokerAddrTable. A broker is where its master is, else where the slave with the lowest id
 is: that may lack what its master has, so its master is looked for as long as it is the one that is asked.
@@ -13,26 +13,29 @@ from rmqspark.client.routes import HEADLESS_FRESH_MS, MASTER_ID
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from rmqspark.clock import Clock
+
 
 class BrokerPlaces:
-    """By broker name. Times are monotonic ms. Not locked: its owner is."""
+    """By broker name. Not locked: its owner is."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self._addresses: dict[str, str] = {}
         self._suspects: set[str] = set()  # did not answer where they were
-        self._looked_ms: dict[str, int] = {}  # of those that only a slave is known of
+        self._looked_ms: dict[str, int] = {}  # monotonic, of those that only a slave is known of
 
     def address(self, broker_name: str) -> str | None:
         """The last one known; None for a broker that was never heard of."""
         return self._addresses.get(broker_name)
 
-    def certain(self, broker_name: str, now_ms: int) -> str | None:
+    def certain(self, broker_name: str) -> str | None:
         """The same, None also where the name servers are to be asked first."""
         looked_ms = self._looked_ms.get(broker_name)
-        is_due = looked_ms is not None and now_ms - looked_ms >= HEADLESS_FRESH_MS
+        is_due = looked_ms is not None and self._clock.monotonic_ms() - looked_ms >= HEADLESS_FRESH_MS
         return None if is_due or broker_name in self._suspects else self._addresses.get(broker_name)
 
-    def note(self, broker_name: str, addresses: Mapping[int, str], now_ms: int) -> None:
+    def note(self, broker_name: str, addresses: Mapping[int, str]) -> None:
         """What a name server says: the addresses of its brokers by their ids."""
         if not addresses:
             return
@@ -41,19 +44,19 @@ class BrokerPlaces:
         self._suspects.discard(broker_name)
         self._looked_ms.pop(broker_name, None)
         if lowest_id != MASTER_ID:
-            self._looked_ms[broker_name] = now_ms
+            self._looked_ms[broker_name] = self._clock.monotonic_ms()
 
     def suspect(self, broker_name: str, address: str) -> None:
         """It did not answer there."""
         if address == self._addresses.get(broker_name):
             self._suspects.add(broker_name)
 
-    def unanswered(self, broker_name: str, now_ms: int) -> None:
+    def unanswered(self, broker_name: str) -> None:
         """The name servers were asked in vain: what is known is used until it does not answer again."""
         self._suspects.discard(broker_name)
-        self.looked(broker_name, now_ms)
+        self.looked(broker_name)
 
-    def looked(self, broker_name: str, now_ms: int) -> None:
+    def looked(self, broker_name: str) -> None:
         """They were asked for its master just now, whatever they said."""
         if broker_name in self._looked_ms:
-            self._looked_ms[broker_name] = now_ms
+            self._looked_ms[broker_name] = self._clock.monotonic_ms()

@@ -82,7 +82,7 @@ class ClusterClient:
         self.coordinators = KnownCoordinators()
         self.outages = Outages(self)
         self._routes = RouteCache()
-        self._places = BrokerPlaces()
+        self._places = BrokerPlaces(self.clock)
         self._brokers: dict[str, BrokerClient] = {}
         self._closed = False
 
@@ -183,7 +183,7 @@ class ClusterClient:
         info = self.name_servers.cluster_info(timeout_ms)
         with self._lock:
             for name, broker in info.brokerAddrTable.items():
-                self._places.note(name, broker.brokerAddrs, self.clock.monotonic_ms())
+                self._places.note(name, broker.brokerAddrs)
         return info
 
     def expire_route(self, topic: str) -> None:
@@ -215,7 +215,7 @@ class ClusterClient:
         BrokerNotRegistered for one that no name server has named to this client; while a known one is away, where it
         was last.
         """
-        address = self._places.certain(broker_name, self.clock.monotonic_ms())
+        address = self._places.certain(broker_name)
         if address is not None:
             return address
         address = self._places.address(broker_name)
@@ -225,10 +225,10 @@ class ClusterClient:
             if address is None:
                 raise
             with self._lock:
-                self._places.unanswered(broker_name, self.clock.monotonic_ms())
+                self._places.unanswered(broker_name)
             return address
         with self._lock:
-            self._places.looked(broker_name, self.clock.monotonic_ms())
+            self._places.looked(broker_name)
         address = self._places.address(broker_name)
         if address is None:
             raise BrokerNotRegistered(
@@ -272,7 +272,7 @@ class ClusterClient:
         with self._lock:
             self._routes.put(route, self.clock.monotonic_ms())
             for name, addresses in route.brokers.items():
-                self._places.note(name, addresses, self.clock.monotonic_ms())
+                self._places.note(name, addresses)
         return route
 
     def _is_any_registered(self, broker_names: Iterable[str]) -> bool:

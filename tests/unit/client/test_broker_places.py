@@ -4,37 +4,41 @@ from __future__ import annotations
 
 from rmqspark.client.broker_places import BrokerPlaces
 from rmqspark.client.routes import HEADLESS_FRESH_MS
+from rmqspark.testing.manual_clock import ManualClock
 
 MASTER, SLAVE, OTHER = "10.0.0.1:10911", "10.0.0.2:10911", "10.0.0.3:10911"
 
 
 def test_a_master_is_asked_until_it_does_not_answer() -> None:
     """However long ago a name server named it; with its slaves it is the one with the lowest id."""
-    places = BrokerPlaces()
-    assert places.certain("broker-a", 0) is places.address("broker-a") is None
-    places.note("broker-a", {1: SLAVE, 0: MASTER}, 0)
-    assert places.certain("broker-a", 1 << 40) == MASTER
+    places = BrokerPlaces(clock := ManualClock())
+    assert places.certain("broker-a") is places.address("broker-a") is None
+    places.note("broker-a", {1: SLAVE, 0: MASTER})
+    clock.advance(ms=1 << 40)
+    assert places.certain("broker-a") == MASTER
     places.suspect("broker-a", OTHER)  # where it was before
-    assert places.certain("broker-a", 0) == MASTER
+    assert places.certain("broker-a") == MASTER
     places.suspect("broker-a", MASTER)
-    assert (places.certain("broker-a", 0), places.address("broker-a")) == (None, MASTER)
-    places.looked("broker-a", 0)  # they do not know it
-    assert places.certain("broker-a", 0) is None
-    places.unanswered("broker-a", 0)
-    assert places.certain("broker-a", 0) == MASTER
+    assert (places.certain("broker-a"), places.address("broker-a")) == (None, MASTER)
+    places.looked("broker-a")  # they do not know it
+    assert places.certain("broker-a") is None
+    places.unanswered("broker-a")
+    assert places.certain("broker-a") == MASTER
 
 
 def test_a_slave_is_asked_while_its_master_is_looked_for() -> None:
     """Now and then, although it answers: what it lacks its master may have."""
-    places = BrokerPlaces()
-    places.note("broker-a", {2: OTHER, 1: SLAVE}, 1_000)
-    assert places.certain("broker-a", 1_000 + HEADLESS_FRESH_MS - 1) == SLAVE
-    assert places.certain("broker-a", 1_000 + HEADLESS_FRESH_MS) is None
+    places = BrokerPlaces(clock := ManualClock())
+    places.note("broker-a", {2: OTHER, 1: SLAVE})
     for told in (places.looked, places.unanswered):
-        told("broker-a", 9_000)
-        assert places.certain("broker-a", 9_001) == SLAVE
-        assert places.certain("broker-a", 20_000) is None
-    places.note("broker-a", {}, 20_000)  # of a cluster without it: what was known is all there is
+        clock.advance(ms=HEADLESS_FRESH_MS - 1)
+        assert places.certain("broker-a") == SLAVE
+        clock.advance(ms=1)
+        assert places.certain("broker-a") is None
+        told("broker-a")
+        assert places.certain("broker-a") == SLAVE
+    places.note("broker-a", {})  # of a cluster without it: what was known is all there is
     assert places.address("broker-a") == SLAVE
-    places.note("broker-a", {0: MASTER, 1: SLAVE}, 20_000)
-    assert places.certain("broker-a", 1 << 40) == MASTER
+    places.note("broker-a", {0: MASTER, 1: SLAVE})
+    clock.advance(ms=1 << 40)
+    assert places.certain("broker-a") == MASTER
