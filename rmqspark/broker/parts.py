@@ -14,6 +14,7 @@ from rmqspark.broker.check_back import CheckBack
 from rmqspark.broker.clients import ClientRegistry
 from rmqspark.broker.consumption import ConsumptionRates
 from rmqspark.broker.coordinating import coordination
+from rmqspark.broker.copied_queues import CopiedQueues
 from rmqspark.broker.delays.delayed_messages import DelayedMessages
 from rmqspark.broker.delays.deliveries import Deliveries
 from rmqspark.broker.delays.timed_messages import TimedMessages
@@ -94,6 +95,7 @@ class Parts:
     def __init__(self, given: Given, store: MessageStore, tables: BrokerTables) -> None:
         config, clock, topics = given.config, given.clock, tables.topics
         self.store = store
+        self.copied = CopiedQueues(store, is_slave=config.is_slave)
         self.tables = tables
         self.accounts = accounts_of(config, given.files)
         self.stats = BrokerStats(now_ms=clock.now_ms())

@@ -132,7 +132,7 @@ def _about_sends(given: Given, parts: Parts, usual: UsualSends) -> Iterator[Rout
     departures = parts.counted.departures
     parked = _parked_bulks(given, parts)
     yield BulkHandlers(
-        config, parts.store, topics, groups, parts.appender, parts.stats, departures, parked, clock
+        config, parts.store, parts.copied, topics, groups, parts.appender, parts.stats, departures, parked, clock
     ).routes()
 
 
@@ -163,11 +163,11 @@ def _about_reads(given: Given, parts: Parts) -> Iterator[Routes]:
     config, store, tables = given.config, parts.store, parts.tables
     yield parts.pulls.routes()
     yield RangeReadHandlers(
-        config, store, tables.topics, tables.groups, parts.stats, parts.counted.departures, given.clock
+        config, store, parts.copied, tables.topics, tables.groups, parts.stats, parts.counted.departures, given.clock
     ).routes()
     yield MeasuringHandlers(store).routes()
     yield MessageHandlers(config, store).routes()
-    yield QueueOffsetHandlers(store, is_slave=config.is_slave).routes()
+    yield QueueOffsetHandlers(store, parts.copied).routes()
     yield ConsumerOffsetHandlers(config, store, tables, given.clock).routes()
     yield parts.heartbeats.routes()
     yield LockHandlers(config, tables.locks, tables.topics, tables.groups, given.clock).routes()

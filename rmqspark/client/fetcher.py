@@ -10,6 +10,7 @@ from rmqspark.client.cursor import CHUNK_BYTES, Ask, Fetched
 from rmqspark.client.futures import after, at_hand, then
 from rmqspark.client.pull_request import PullStatus
 from rmqspark.errors import OffsetMoved, RmqError
+from rmqspark.protocol.headers.bulk import TO_THE_END
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 CHUNK_MESSAGES = 16_384
 PULL_MESSAGES = 1_024  # stock brokers give 32 at most
 RESET_LOOK_MS = 1_000
-_ALL_OFFSETS = (1 << 63) - 1
 _RESET = "OFFSET_RESET"  # the broker's word for "an operator moved this group" (spec: requests, section 7, code 222)
 
 
@@ -162,7 +162,7 @@ class Fetcher:
             cursor.queue.topic,
             cursor.queue.queue_id,
             cursor.fetch_offset,
-            _ALL_OFFSETS,
+            TO_THE_END,
             max_count=CHUNK_MESSAGES,
             max_bytes=CHUNK_BYTES,
             tags=None if self._tags == "*" else self._tags,

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from isal.isal_zlib import crc32
 
-from rmqspark.broker.handlers.on_slaves import require_copied
 from rmqspark.broker.metrics.departures import NO_GROUP
 from rmqspark.broker.subscriptions import parse_subscription
 from rmqspark.errors import InvalidFilter, InvalidQueue, NoPermission, NotSupported, OffsetMoved, RecordError, RmqError
@@ -37,6 +36,7 @@ from rmqspark.remoting.router import Route, Routes
 
 if TYPE_CHECKING:
     from rmqspark.broker.config import BrokerConfig
+    from rmqspark.broker.copied_queues import CopiedQueues
     from rmqspark.broker.delays.parked_bulks import ParkedBulks
     from rmqspark.broker.groups import SubscriptionGroups
     from rmqspark.broker.metrics.departures import Departures
@@ -62,6 +62,7 @@ class BulkHandlers:
         self,
         config: BrokerConfig,
         store: MessageStore,
+        copied: CopiedQueues,
         topics: TopicTable,
         groups: SubscriptionGroups,
         appender: Appender,
@@ -72,8 +73,8 @@ class BulkHandlers:
     ) -> None:
         self._max_read_bytes = config.max_bulk_read_bytes
         self._property_filter = config.enable_property_filter
-        self._is_slave = config.is_slave
         self._store = store
+        self._copied = copied
         self._topics = topics
         self._groups = groups
         self._clock = clock
@@ -133,8 +134,7 @@ class BulkHandlers:
             self._groups.permit(header.group, self._clock.now_ms())
         self._topics.require_readable(header.topic, header.queueId)
         self._store.deletions.require_not_remade(header.topic, header.topicDeleted)
-        if self._is_slave:
-            require_copied(self._store, header.topic, header.queueId, header.queueOffset, header.endOffset)
+        self._copied.require_first_of(header.topic, header.queueId, header.queueOffset, header.endOffset)
         wanted = self._wanted(header)
         try:
             found = self._store.read_bulk(

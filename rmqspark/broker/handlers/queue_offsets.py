@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqspark.broker.handlers.on_slaves import require_whole
 from rmqspark.errors import InvalidArgument
 from rmqspark.protocol.bodies.bulk import MAX_BOUNDED_QUEUES, BoundsOfQueues, QueueBounds, QueuesOfTopics
 from rmqspark.protocol.codes import RequestCode
@@ -28,6 +27,7 @@ from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Routes
 
 if TYPE_CHECKING:
+    from rmqspark.broker.copied_queues import CopiedQueues
     from rmqspark.protocol.bodies.bulk import QueueOfTopic
     from rmqspark.remoting.request import Request
     from rmqspark.remoting.router import NoFields
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 class QueueOffsetHandlers:
     """Answers from the store's queues."""
 
-    def __init__(self, store: MessageStore, *, is_slave: bool = False) -> None:
+    def __init__(self, store: MessageStore, copied: CopiedQueues) -> None:
         self._store = store
-        self._is_slave = is_slave
+        self._copied = copied
 
     def routes(self) -> Routes:
         return {
@@ -55,8 +55,8 @@ class QueueOffsetHandlers:
         header = request.header
         boundary: Boundary = "UPPER" if (header.boundaryType or "").upper() == "UPPER" else "LOWER"
         offset = self._store.queues.offset_by_time(header.topic, header.queueId, header.timestamp, boundary)
-        if self._is_slave and offset <= self._store.queues.min_offset(header.topic, header.queueId):
-            require_whole(self._store, header.topic, header.queueId)
+        if offset <= self._store.queues.min_offset(header.topic, header.queueId):
+            self._copied.require_begin(header.topic, header.queueId)
         return Reply(OffsetResponseHeader(offset))
 
     def max_offset(self, request: Request[GetMaxOffsetRequestHeader]) -> Reply:
@@ -67,8 +67,7 @@ class QueueOffsetHandlers:
 
     def min_offset(self, request: Request[GetMinOffsetRequestHeader]) -> Reply:
         topic, queue_id = request.header.topic, request.header.queueId
-        if self._is_slave:
-            require_whole(self._store, topic, queue_id)
+        self._copied.require_begin(topic, queue_id)
         return Reply(OffsetResponseHeader(self._store.queues.min_offset(topic, queue_id)))
 
     def earliest(self, request: Request[GetEarliestMsgStoretimeRequestHeader]) -> Reply:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqspark.broker.handlers.on_slaves import require_copied
 from rmqspark.broker.metrics.departures import NO_GROUP
 from rmqspark.broker.subscriptions import parse_subscription
 from rmqspark.errors import RmqError
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rmqspark.broker.config import BrokerConfig
+    from rmqspark.broker.copied_queues import CopiedQueues
     from rmqspark.broker.groups import SubscriptionGroups
     from rmqspark.broker.metrics.departures import Departures
     from rmqspark.broker.stats import BrokerStats
@@ -40,6 +40,7 @@ class RangeReadHandlers:
         self,
         config: BrokerConfig,
         store: MessageStore,
+        copied: CopiedQueues,
         topics: TopicTable,
         groups: SubscriptionGroups,
         stats: BrokerStats,
@@ -47,8 +48,8 @@ class RangeReadHandlers:
         clock: Clock,
     ) -> None:
         self._max_read_bytes = config.max_bulk_read_bytes
-        self._is_slave = config.is_slave
         self._store = store
+        self._copied = copied
         self._topics = topics
         self._groups = groups
         self._clock = clock
@@ -87,8 +88,7 @@ class RangeReadHandlers:
             try:
                 self._topics.require_readable(wanted.topic, wanted.queue_id)
                 self._store.deletions.require_not_remade(wanted.topic, wanted.topic_deleted_ms)
-                if self._is_slave:
-                    require_copied(self._store, wanted.topic, wanted.queue_id, wanted.start, wanted.end)
+                self._copied.require_first_of(wanted.topic, wanted.queue_id, wanted.start, wanted.end)
             except RmqError:
                 if not number:
                     raise

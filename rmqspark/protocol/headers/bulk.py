@@ -7,7 +7,12 @@ sysFlag may hold compression bits only.
 
 from __future__ import annotations
 
+from typing import Final
+
 from rmqspark.protocol.headers.types import Header, Int32, Int64
+
+TO_THE_END: Final = (1 << 63) - 1
+"""The `endOffset` of a range that has none."""
 
 
 class BulkSendRequestHeader(Header):

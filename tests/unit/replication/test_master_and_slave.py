@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rmqspark.broker.handlers.on_slaves import require_whole
+from rmqspark.broker.copied_queues import CopiedQueues
 from rmqspark.errors import Busy
 from rmqspark.protocol.records.record import blank_record
 from rmqspark.protocol.records.record_batch import RecordBatch
@@ -375,12 +375,13 @@ def test_a_slave_that_has_all_of_the_log_knows_where_queues_begin() -> None:
         if heard_of is not None:
             copy.store.replica.master_begins_at(heard_of)
         with pytest.raises(Busy, match="may have begun later"):
-            require_whole(copy.store, "u", 0)
+            CopiedQueues(copy.store, is_slave=True).require_begin("u", 0)
     copy.store.replica.master_begins_at(begin)
-    require_whole(copy.store, "u", 0)
+    CopiedQueues(copy.store, is_slave=True).require_begin("u", 0)
     copy.reopen()
     with pytest.raises(Busy, match="may have begun later"):
-        require_whole(copy.store, "u", 0)
+        CopiedQueues(copy.store, is_slave=True).require_begin("u", 0)
+    CopiedQueues(copy.store, is_slave=False).require_begin("u", 0)  # a master's is no copy
 
 
 @on_loop
