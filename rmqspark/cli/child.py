@@ -28,7 +28,7 @@ def run(serve: Serve) -> None:
     if not line:
         return  # whoever started us is gone already
     try:
-        run_until_stopped(partial(_serve, serve, line))
+        run_until_stopped(partial(_serve, serve, line), is_child=True)
     except RmqError as error:
         _give_up(Report(problem=error.message, hint=error.hint))
     except OSError as error:

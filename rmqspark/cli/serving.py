@@ -28,16 +28,17 @@ _LEVELS = ("debug", "info", "warning", "error", "critical")
 log = structlog.get_logger("rmqspark.cli")
 
 
-def run_until_stopped(serve: Callable[[asyncio.Future[None]], Awaitable[None]]) -> None:
+def run_until_stopped(serve: Callable[[asyncio.Future[None]], Awaitable[None]], *, is_child: bool = False) -> None:
     """Runs `serve` in an event loop; its argument is a future that ends with Ctrl-C, SIGTERM, or when the terminal is
     closed (SIGHUP), unless it was started with nohup.
 
-    A second signal ends the process at once, also in the middle of a long recovery.
+    A second signal ends the process at once, also in the middle of a long recovery. A child of another server does not
+    warn of what its parent has warned of.
     """
     terminals = [stream for stream in (1, 2) if os.isatty(stream)]
     configure_logs()
     raise_limit()
-    if os.geteuid() == 0:
+    if os.geteuid() == 0 and not is_child:
         log.warning("started as root", hint="A user of its own can do all that a server needs, and less harm.")
 
     async def supervised() -> None:
