@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -50,9 +51,10 @@ def describe(
 
     with telling() as silence, AdminClient(namesrv) as admin:
         described = admin.group(group, on_silent=silence)
+        queries = admin.spark_readers(group, on_silent=silence)
     now_ms = SystemClock().now_ms()
     if as_json:
-        print_json(_document(described, now_ms))
+        print_json({**_document(described, now_ms), "queries": queries})
         return
     print(f"{described.name}: {_total(described, now_ms)}\n")
     rows = [
@@ -73,6 +75,10 @@ def describe(
         print()
         members = [(m.client_id, m.address, m.language) for m in described.members]
         print_table(("member", "address", "language"), members, empty="")
+    if queries:
+        print()
+    for name in queries:
+        print(f"Read by the Spark query {name}: rmq spark describe {quote(name)}")
 
 
 app.command("reset")(reset)

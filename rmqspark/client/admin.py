@@ -16,6 +16,7 @@ from rmqspark.client import (
     group_resets,
     groups_described,
     journeys,
+    queries,
     topics_described,
 )
 from rmqspark.client.arguments import takes_what_it_says
@@ -150,6 +151,10 @@ class AdminClient:
     def describe_groups(self, names: Sequence[str], *, on_silent: OnSilent | None = None) -> list[GroupDescription]:
         """The same of many groups, asked about together: those that are there still, by name."""
         return groups_described.describe_groups(self._cluster, names, on_silent=on_silent)
+
+    def spark_readers(self, name: str, *, on_silent: OnSilent | None = None) -> list[str]:
+        """The Spark queries that read for a group just now, by name or id: they are none of its members."""
+        return queries.readers_of(self._cluster, name, on_silent=on_silent)
 
     def delete_group(self, name: str) -> None:
         """Deletes a group and its committed offsets. GroupNotFound."""

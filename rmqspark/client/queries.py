@@ -151,6 +151,15 @@ def only_living(fitting: list[SeenQuery]) -> list[SeenQuery]:
     return [seen for seen in fitting if seen.may_live] or fitting
 
 
+def readers_of(client: ClusterClient, group: str, *, on_silent: OnSilent | None = None) -> list[str]:
+    """The queries that read for a group and may live, each by its name, or by its id where that is not known. They are
+    no members: a query has no connection that lasts. `on_silent` as for `seen_queries`."""
+    seen = seen_queries(client, on_silent=on_silent)
+    return [
+        name_of(each.known) or each.known.queryId for each in seen if each.may_live and group in _groups(each.known)
+    ]
+
+
 def name_of(known: KnownQuery) -> str:
     """The name the user gave; only a listener tells it."""
     return known.report.name if known.report is not None else ""

@@ -8,6 +8,7 @@ from rmqspark.admin.paging import PartialPage, paged, partial
 from rmqspark.admin.schemas.groups import GroupSummary, GroupView
 from rmqspark.client.admin_groups import list_groups
 from rmqspark.client.groups_described import describe_group, describe_groups
+from rmqspark.client.queries import readers_of
 from rmqspark.client.silence import Silence
 
 if TYPE_CHECKING:
@@ -39,4 +40,6 @@ def groups(
 
 def group(client: ClusterClient, name: str) -> GroupView:
     """GroupNotFound."""
-    return GroupView.of(describe_group(client, name, on_silent=Silence()), client.clock.now_ms())
+    silence = Silence()
+    described = describe_group(client, name, on_silent=silence)
+    return GroupView.of_all(described, readers_of(client, name, on_silent=silence), client.clock.now_ms())

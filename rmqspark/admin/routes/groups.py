@@ -30,7 +30,7 @@ def get_groups(
 
 @router.get("/{group}")
 def get_group(desk: TheDesk, group: str) -> GroupView:
-    """One group: its members, and how far it is in each queue."""
+    """One group: its members, the Spark queries that read for it, and how far it is in each queue."""
     return look.group(desk.cluster, group)
 
 

@@ -77,16 +77,18 @@ class GroupQueueView(Document):
 
 
 class GroupView(GroupSummary):
-    """One group in full."""
+    """One group in full. `queries` are the Spark queries that read for it, by name or id: they are no members."""
 
     clients: list[MemberView]
+    queries: list[str]
     offsets: list[GroupQueueView]
 
     @classmethod
-    def of(cls, group: GroupDescription, now_ms: int) -> GroupView:
+    def of_all(cls, group: GroupDescription, queries: list[str], now_ms: int) -> GroupView:
         return cls(
             **dict(GroupSummary.of(group, now_ms)),
             clients=[MemberView.of(member) for member in group.members],
+            queries=queries,
             offsets=[GroupQueueView.of(queue, now_ms) for queue in group.queues],
         )
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rmqspark import PullConsumer
+from rmqspark import Message, Producer, PullConsumer
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.queries import report_query
 from rmqspark.client.txn import input_keeper, report_input
@@ -75,6 +75,12 @@ def test_a_reported_query(ok: Run, client: ClusterClient, topic: str) -> None:
     assert "http://driver:4040/x" in shown
     assert ok("spark", "describe", group, "--json").json["queryId"] == report.queryId
     found = ok("spark", "diagnose", report.queryId)
+    with Producer(client.namesrv) as producer:
+        producer.send(Message(topic, b"x"))
+    ok("group", "reset", group, "--to", "earliest", "--topic", topic, "--create", "--yes")
+    assert ok("group", "describe", group, "--json").json["queries"] == [report.name]
+    last = ok("group", "describe", group).lines[-1]
+    assert last == f"Read by the Spark query {report.name}: rmq spark describe '{report.name}'"
     assert [line.partition(":")[0] for line in found.lines[::2]] == ["skewed-queues", "slow-offsets"]
     assert "minPartitions" in found.out
 

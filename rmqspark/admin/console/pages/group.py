@@ -108,13 +108,21 @@ def _delete(frame: Frame, view: GroupView) -> None:
     effects = [
         f"Its committed offsets of {words.counted(committed, 'queue')} are deleted; "
         f"{words.counted(view.members, 'member')} connected. Whoever reads for it again begins as a new group does.",
+        *(f"The Spark query {name} reads for it." for name in view.queries),
     ]
     frame.confirm(f"Delete group {view.group}?", effects, "Delete group", do, typed=view.group)
 
 
 def _members(visit: Visit, view: GroupView) -> Node:
+    queries = [
+        h("p", h("span", "Read by the Spark query "), visit.link(name, path("spark", name))) for name in view.queries
+    ]
+    return group(*queries, _clients(visit, view))
+
+
+def _clients(visit: Visit, view: GroupView) -> Node | None:
     if not view.clients:
-        return empty("Nobody is connected for this group.")
+        return None if view.queries else empty("Nobody is connected for this group.")
     columns: list[Column[MemberView]] = [
         Column("Client", lambda each: each.client_id),
         Column("Address", lambda each: each.address),

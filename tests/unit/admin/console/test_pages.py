@@ -60,7 +60,7 @@ def view(**changes: Any) -> GroupView:
         ),
     ]
     known = {"group": "g", "members": 0, "topics": ["t"], "lag": 2, "seconds_behind": 1, "consumed_per_second": None}
-    rest: dict[str, Any] = {"caught_up_in_seconds": None, "silent": {}, "clients": [], "offsets": queues}
+    rest: dict[str, Any] = {"caught_up_in_seconds": None, "silent": {}, "clients": [], "queries": [], "offsets": queues}
     return GroupView(**{**known, **rest, **changes})
 
 
@@ -73,6 +73,15 @@ def test_offsets_are_exact_and_unknown_is_said() -> None:
     assert "9007199254740993" in shown
     assert "Never committed in 1 queue" in shown
     assert "-1" not in shown
+
+
+def test_a_query_that_reads_for_a_group_is_named() -> None:
+    """It is no member, for it has no connection that lasts."""
+    frame = Place(Role.READ).frame()
+    assert "Nobody is connected for this group." in texts(group.show(frame, view(), nothing))
+    shown = group.show(frame, view(queries=["the bills"]), nothing)
+    assert "Nobody is connected" not in texts(shown)
+    assert "/rmq/spark/the%20bills" in [link.attributes["href"] for link in find(shown, "a")]
 
 
 @pytest.mark.parametrize(("role", "count"), [(Role.ADMIN, 2), (Role.READ, 0)])
