@@ -15,9 +15,9 @@ from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.names import is_made_by_brokers
 from rmqspark.source.planner import Snapshot
 from rmqspark.source.positions import check_assigned
-from rmqspark.store.direct.offline import LOCK, OfflineStore
+from rmqspark.store.direct.offline import OfflineStore
 from rmqspark.store.disk_errors import as_store_errors
-from rmqspark.store.inspection.store import is_store
+from rmqspark.store.inspection.store import is_in_use, stores_at
 from rmqspark.store.posix_files import PosixFileSystem
 
 if TYPE_CHECKING:
@@ -103,15 +103,12 @@ def find_stores(directory: Path) -> list[Path]:
     """The directory itself, or those in it that are stores. Raises InvalidArgument where there are none."""
     if not directory.is_dir():
         raise InvalidArgument(f"store: {directory} is no directory.", hint="Tasks look for it on their own machines.")
-    if is_store(PosixFileSystem(directory)):
-        return [directory]
-    found = [path for path in sorted(directory.iterdir()) if path.is_dir() and is_store(PosixFileSystem(path))]
-    if not found:
-        raise InvalidArgument(f"store: {directory} is no store, and none of the directories in it is one.")
-    return found
+    if found := stores_at(directory):
+        return found
+    raise InvalidArgument(f"store: {directory} is no store, and none of the directories in it is one.")
 
 
 def _open(path: str) -> OfflineStore:
     files = PosixFileSystem(path)
     with as_store_errors("read", path, files):
-        return OfflineStore(files, is_open=files.exists(LOCK) and files.is_locked(LOCK))
+        return OfflineStore(files, is_open=is_in_use(files))
