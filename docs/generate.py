@@ -32,8 +32,8 @@ def table(kind: type) -> str:
     for info in describe(kind):
         if kind is not AuthConfig and info.name in AUTH:
             continue
-        default = str(info.default).lower() if info.kind is bool else str(info.default)
-        shown = "–" if info.default in (None, "") else f"`{default}`" + (f" {info.unit}" if info.unit else "")
+        default = info.default_text
+        shown = "–" if default is None else f"`{default}`" + (f" {info.unit}" if info.unit else "")
         live = ". *Live*" if info.live else ""
         rows.append(f"| `{info.name}` | {shown} | {info.meaning[0].upper()}{info.meaning[1:].rstrip('.')}{live} |")
     return "\n".join(rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -14,8 +14,10 @@ MAX_ROWS = 200  # of a table; a topic may have thousands of queues
 _FIRST_OF_10_000_MS = 253_402_300_800_000  # the year that datetime does not have
 
 
-# Beside control characters, C1's among them, what turns the line around or breaks it.
-_OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+OBEYED: Final = r"\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
+"""As in a class of a pattern: control characters, C1's among them, and what turns the line around or breaks it."""
+
+_OBEYED: Final = re.compile(f"[{OBEYED}]")
 
 
 def printable(text: str) -> str:

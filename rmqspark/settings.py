@@ -71,6 +71,13 @@ class SettingInfo:
     def flag(self) -> str:
         return "--" + self.name.replace("_", "-")
 
+    @property
+    def default_text(self) -> str | None:
+        """The default as one would write it; None where there is none."""
+        if self.default in (None, ""):
+            return None
+        return str(self.default).lower() if self.kind is bool else str(self.default)
+
 
 def describe(kind: type) -> list[SettingInfo]:
     """All settings of a settings class, in the order in which it declares them; what it inherits comes last."""
@@ -83,6 +90,11 @@ def describe(kind: type) -> list[SettingInfo]:
         meta = item.metadata
         infos.append(SettingInfo(item.name, base, optional, item.default, **meta))
     return infos
+
+
+def by_name(*kinds: type) -> dict[str, SettingInfo]:
+    """The settings of these classes."""
+    return {info.name: info for kind in kinds for info in describe(kind)}
 
 
 def check_bounds(settings: Any) -> None:
@@ -169,7 +181,7 @@ def load(
     and a flag of None was not given. Raises InvalidArgument for an unknown key (naming the nearest known one), a wrong
     value, or an empty one where that means nothing.
     """
-    infos = {info.name: info for info in describe(kind)}
+    infos = by_name(kind)
     others = set(known_elsewhere)
     values: dict[str, Any] = {}
     for name, value in (file or {}).items():
@@ -190,7 +202,7 @@ def load(
 
 def changed(settings: _Settings, texts: Mapping[str, Any]) -> _Settings:
     """The same settings with those of these that are among them. Raises InvalidArgument for a wrong value."""
-    infos = {info.name: info for info in describe(type(settings))}
+    infos = by_name(type(settings))
     values = {name: _convert(infos[name], text, "in the request") for name, text in texts.items() if name in infos}
     return dataclasses.replace(settings, **values)  # type: ignore[type-var]
 

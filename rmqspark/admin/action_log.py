@@ -12,6 +12,7 @@ import threading
 from collections import deque
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from errno import ENOSPC
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -95,9 +96,11 @@ class ActionLog:
         self._keep(action)
 
     def _append(self, line: bytes) -> None:
-        descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            os.write(descriptor, line)
+            line = line if _is_at_line(descriptor) else b"\n" + line
+            if os.write(descriptor, line) < len(line):
+                raise OSError(ENOSPC, os.strerror(ENOSPC))
         finally:
             os.close(descriptor)
 
@@ -124,6 +127,12 @@ class Effect:
 
     def __init__(self) -> None:
         self.story = ""
+
+
+def _is_at_line(descriptor: int) -> bool:
+    """Whether the file ends with a whole line: one that was cut off must not take the next along."""
+    size = os.fstat(descriptor).st_size
+    return not size or os.pread(descriptor, 1, size - 1) == b"\n"
 
 
 def _read(path: Path) -> Iterator[Action]:

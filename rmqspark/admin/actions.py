@@ -181,15 +181,19 @@ class Actions:
         )
 
     def set_config(self, who: str, broker_name: str, settings: Mapping[str, str]) -> None:
-        """Settings in either spelling. NoPermission for one that takes a restart, InvalidArgument if there is none."""
+        """Settings in either spelling. NoPermission for one that takes a restart; InvalidArgument, with none of them
+        changed, if there is none."""
         broker = BrokerAdmin(self._cluster.broker(broker_name))
         known = {snake_case(name): name for name in broker.config()}
+        wanted = {}
         for name, value in settings.items():
             if any(char in value for char in "\r\n"):
                 raise InvalidArgument(f"The value of {name!r} is more than one line.")
             own = known.get(snake_case(name))
             if own is None:
                 raise InvalidArgument(f"{broker_name} has no setting {name!r}.", hint="GET the same path lists them.")
+            wanted[own] = value
+        for own, value in wanted.items():
             with self._log.recording(who, "set", broker_name, f"{own} = {value}"):
                 broker.update_config({own: value})
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -14,7 +15,7 @@ import uvicorn
 from rmqspark.admin.gate import MOST_BODY_BYTES
 from rmqspark.admin.http_connection import MOST_CONNECTIONS, MOST_HEADER_BYTES, HttpConnection
 from rmqspark.admin.mishaps import Mishaps
-from rmqspark.errors import PortInUse
+from rmqspark.errors import InvalidArgument, PortInUse
 from rmqspark.remoting.address import format_address
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ _IDLE_S: Final = 120
 
 @asynccontextmanager
 async def serving(app: FastAPI, config: AdminConfig) -> AsyncIterator[str]:
-    """Serves while the block runs; gives the URL to ask at. PortInUse."""
+    """Serves while the block runs; gives the URL to ask at. PortInUse; InvalidArgument for another address that cannot
+    be listened on."""
     asyncio.get_running_loop().set_exception_handler(Mishaps().tell)
     with _listening(config) as listener:
         settings = uvicorn.Config(
@@ -72,7 +74,10 @@ def _listening(config: AdminConfig) -> Iterator[socket.socket]:
         try:
             listener.bind((config.bind_address, config.port))
         except OSError as error:
-            raise PortInUse(config.bind_address, config.port, "--admin-port") from error
+            if error.errno == errno.EADDRINUSE:
+                raise PortInUse(config.bind_address, config.port, "--admin-port") from error
+            where = format_address(config.bind_address, config.port)
+            raise InvalidArgument(f"Cannot listen on {where}: {error.strerror}.") from error
         yield listener
 
 

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, PlainSerializer, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_FIRST_OF_10_000_MS = 253_402_300_800_000  # the year that datetime does not have
+from rmqspark.display import exact_time
 
 
 def time_of(timestamp_ms: int) -> str:
     """`2026-01-31T12:00:00.000Z`; what no calendar has stays a number."""
-    if not 0 <= timestamp_ms < _FIRST_OF_10_000_MS:
-        return str(timestamp_ms)
-    text = (_EPOCH + timedelta(milliseconds=timestamp_ms)).isoformat(timespec="milliseconds")
-    return text.replace("+00:00", "Z")
+    return exact_time(timestamp_ms).replace("+00:00", "Z")
 
 
 Offset = Annotated[

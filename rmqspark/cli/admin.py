@@ -59,11 +59,10 @@ async def administration(config: AdminConfig, namesrv: str | None) -> AsyncItera
     from rmqspark.admin.server import serving
     from rmqspark.broker.config import BrokerConfig
     from rmqspark.clock import SystemClock
-    from rmqspark.settings import describe
+    from rmqspark.settings import by_name
     from rmqspark.store.config import StoreConfig
 
-    known = {info.name: info for kind in (BrokerConfig, StoreConfig) for info in describe(kind)}
-    app = make_app(config, namesrv, SystemClock(), known)
+    app = make_app(config, namesrv, SystemClock(), by_name(BrokerConfig, StoreConfig))
     async with serving(app, config) as url:
         yield url
 

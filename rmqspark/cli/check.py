@@ -12,9 +12,9 @@ from typer.exceptions import TyperException
 from rmqspark.cli.commands import Group, VerbGroup
 from rmqspark.cli.options import Json, Namesrv
 from rmqspark.cli.output import print_json, safe
-from rmqspark.cli.thresholds import CRITICAL, EXIT_CODES, OK, UNKNOWN, Thresholds, worst
+from rmqspark.cli.thresholds import EXIT_CODES, OK, UNKNOWN, Thresholds, worst
 from rmqspark.clock import SystemClock
-from rmqspark.errors import GroupNotFound, RmqError, Unreachable
+from rmqspark.errors import GroupNotFound, RmqError
 from rmqspark.words import counted, duration, os_error_story
 
 if TYPE_CHECKING:
@@ -138,22 +138,13 @@ def cluster(
     What is wrong with a server is a warning or critical by itself: there is no figure that --warn and --crit could be
     compared with.
     """
-    from rmqspark.cli.cluster import summary_of
-    from rmqspark.client.admin import AdminClient
-    from rmqspark.client.cluster_problems import Problem, problems
+    from rmqspark.cli.cluster import look, problem_documents
 
     Thresholds.parse(warn, crit)
-    summary = ""
-    with AdminClient(namesrv) as admin:
-        try:
-            status = admin.cluster_status()
-            found, summary = problems(status), summary_of(status)
-        except Unreachable as error:
-            found = [Problem(CRITICAL, "name servers", error.message)]
+    found, summary = look(namesrv)
     state = worst([problem.severity for problem in found])
     story = _joined([f"{problem.subject}: {problem.story}" for problem in found]) if found else summary
-    listed = [{"severity": each.severity, "subject": each.subject, "problem": each.story} for each in found]
-    _end("cluster", state, story, {"problems": listed}, as_json=as_json)
+    _end("cluster", state, story, {"problems": problem_documents(found)}, as_json=as_json)
 
 
 def _lag_of(group: GroupDescription, limits: Thresholds, now_ms: int) -> Measured:

@@ -17,6 +17,7 @@ from typing import Final, Protocol, Self
 import structlog
 
 from rmqspark.cli.child_reports import Report
+from rmqspark.cli.meanwhile import meanwhile
 from rmqspark.cli.respawn import Backoff
 from rmqspark.clock import Clock
 from rmqspark.errors import RmqError
@@ -92,7 +93,7 @@ class ChildProcess:
             began_ms = self._clock.monotonic_ms()
             try:
                 await self.start()
-            except RmqError as error:
+            except (RmqError, OSError) as error:  # OSError: no process or pipe was to be had at that moment
                 log.error(f"{kind} cannot start", **named, reason=str(error))
             else:
                 log.info(f"{kind} serves again", **named, address=self.address, pid=self.pid)
@@ -130,11 +131,8 @@ async def child_processes(
     starts = [asyncio.create_task(child.start()) for child in children]
     try:
         await asyncio.gather(*starts)
-        async with asyncio.TaskGroup() as tasks:
-            keepers = [tasks.create_task(child.keep_running(on_change)) for child in children]
+        async with meanwhile(*(child.keep_running(on_change) for child in children)):
             yield children
-            for keeper in keepers:
-                keeper.cancel()
     finally:
         for start in starts:
             start.cancel()

@@ -10,6 +10,7 @@ from rmqspark.cli.commands import VerbGroup
 from rmqspark.cli.options import Json, Namesrv
 from rmqspark.cli.output import print_json, print_table, safe
 from rmqspark.cli.slaves import SLAVE_COLUMNS, slave_document, slave_row
+from rmqspark.cli.thresholds import EXIT_CODES
 from rmqspark.clock import SystemClock
 from rmqspark.errors import Unreachable
 from rmqspark.words import counted, duration, size
@@ -25,7 +26,7 @@ app = VerbGroup(help="Name servers and brokers: what they do, and what is wrong.
 def info(namesrv: Namesrv = None, as_json: Json = False) -> None:
     """Shows brokers and slaves: version, traffic, disk, queues. Example: rmq cluster info --json"""
     from rmqspark.client.admin import AdminClient
-    from rmqspark.client.cluster_problems import problems
+    from rmqspark.client.cluster_problems import problems, state_of
 
     with AdminClient(namesrv) as admin:
         status = admin.cluster_status()
@@ -68,19 +69,11 @@ def info(namesrv: Namesrv = None, as_json: Json = False) -> None:
 @app.command("health")
 def health(namesrv: Namesrv = None, as_json: Json = False) -> None:
     """Says what is wrong: exit code 0 nothing, 1 a warning, 2 critical. Example: rmq cluster health --json"""
-    from rmqspark.client.admin import AdminClient
-    from rmqspark.client.cluster_problems import CRITICAL, Problem, problems
+    from rmqspark.client.cluster_problems import worst
 
-    summary = ""
-    with AdminClient(namesrv) as admin:
-        try:
-            status = admin.cluster_status()
-            found = problems(status)
-            summary = summary_of(status)
-        except Unreachable as error:
-            found = [Problem(CRITICAL, "name servers", error.message)]
+    found, summary = look(namesrv)
     if as_json:
-        print_json({"state": worst(found), "problems": [_problem(problem) for problem in found]})
+        print_json({"state": worst(found), "problems": problem_documents(found)})
     elif not found:
         print(f"Nothing is wrong: {summary}.")
     for problem in () if as_json else found:
@@ -88,25 +81,29 @@ def health(namesrv: Namesrv = None, as_json: Json = False) -> None:
     raise typer.Exit(EXIT_CODES[worst(found)])
 
 
-EXIT_CODES = {"ok": 0, "warning": 1, "critical": 2}
+def look(namesrv: str | None) -> tuple[list[Problem], str]:
+    """What is wrong, the worst first, and what servers there are; that no name server answers is a problem, too."""
+    from rmqspark.client.admin import AdminClient
+    from rmqspark.client.cluster_problems import CRITICAL, Problem, problems
+
+    with AdminClient(namesrv) as admin:
+        try:
+            status = admin.cluster_status()
+        except Unreachable as error:
+            return [Problem(CRITICAL, "name servers", error.message)], ""
+    return problems(status), _summary(status)
 
 
-def worst(found: list[Problem]) -> str:
-    """ok, or the severity of the worst problem."""
-    return found[0].severity if found else "ok"
+def problem_documents(found: list[Problem]) -> list[dict[str, str]]:
+    return [{"severity": each.severity, "subject": each.subject, "problem": each.story} for each in found]
 
 
-def summary_of(status: ClusterStatus) -> str:
+def _summary(status: ClusterStatus) -> str:
     servers = counted(len(status.name_servers), "name server")
     queues = sum(broker.queues for broker in status.brokers)
     slaves = sum(len(broker.replicas.slaves) for broker in status.brokers)
     brokers = counted(len(status.brokers), "broker") + (f", {counted(slaves, 'slave')}" if slaves else "")
     return f"{servers}, {brokers}, {counted(queues, 'queue')}"
-
-
-def state_of(broker: BrokerStatus, found: list[Problem]) -> str:
-    """ok, or the worst that there is to say of it."""
-    return next((problem.story for problem in found if problem.subject == broker.name), "ok")
 
 
 def _rate(per_second: float | None) -> str | None:
@@ -125,11 +122,9 @@ def _uptime(broker: BrokerStatus, now_ms: int) -> str | None:
     return None if uptime_ms is None else duration(uptime_ms)
 
 
-def _problem(problem: Problem) -> dict[str, str]:
-    return {"severity": problem.severity, "subject": problem.subject, "problem": problem.story}
-
-
 def _document(status: ClusterStatus, found: list[Problem], now_ms: int) -> dict[str, Any]:
+    from rmqspark.client.cluster_problems import state_of, worst
+
     return {
         "nameServers": [
             {"address": each.address, "brokers": sorted(each.brokers), "problem": each.silence or None}
@@ -160,5 +155,5 @@ def _document(status: ClusterStatus, found: list[Problem], now_ms: int) -> dict[
             for each in status.brokers
         ],
         "state": worst(found),
-        "problems": [_problem(problem) for problem in found],
+        "problems": problem_documents(found),
     }

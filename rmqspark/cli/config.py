@@ -101,10 +101,10 @@ def _only_broker(admin: AdminClient, named: str | None) -> str:
 def _settings(admin: AdminClient, broker_name: str) -> list[Setting]:
     """As the broker lists them; known are those that we have, too, by RocketMQ's names."""
     from rmqspark.broker.config import BrokerConfig
-    from rmqspark.settings import describe
+    from rmqspark.settings import by_name
     from rmqspark.store.config import StoreConfig
 
-    known = {info.name: info for kind in (BrokerConfig, StoreConfig) for info in describe(kind)}
+    known = by_name(BrokerConfig, StoreConfig)
     told = admin.broker_config(broker_name)
     return [Setting(name := snake_case(each), each, value, known.get(name)) for each, value in told.items()]
 
@@ -121,7 +121,7 @@ def _row(setting: Setting) -> tuple[Any, ...]:
     info = setting.info
     if info is None:
         return setting.name, setting.value, "-", "-", "-", "-"
-    return setting.name, setting.value, _default(info), info.unit or "-", _changes(info), info.meaning
+    return setting.name, setting.value, info.default_text or "-", info.unit or "-", _changes(info), info.meaning
 
 
 def _facts(setting: Setting) -> dict[str, Any]:
@@ -130,13 +130,7 @@ def _facts(setting: Setting) -> dict[str, Any]:
         return facts
     info = setting.info
     unit = {"unit": info.unit} if info.unit else {}
-    return facts | unit | {"default": _default(info), "changes": _changes(info), "meaning": info.meaning}
-
-
-def _default(info: SettingInfo) -> str:
-    if info.default in (None, ""):
-        return "-"
-    return str(info.default).lower() if info.kind is bool else str(info.default)
+    return facts | unit | {"default": info.default_text or "-", "changes": _changes(info), "meaning": info.meaning}
 
 
 def _changes(info: SettingInfo) -> str:
@@ -149,7 +143,7 @@ def _document(setting: Setting) -> dict[str, Any]:
         "setting": setting.name,
         "rocketmqName": setting.brokers_name,
         "value": setting.value,
-        "default": None if info is None or info.default in (None, "") else _default(info),
+        "default": info.default_text if info else None,
         "unit": info.unit or None if info else None,
         "live": info.live if info else None,
         "meaning": info.meaning if info else None,

@@ -18,6 +18,7 @@ import typer
 
 from rmqspark.cli.java import LEAST, REMEDY, find_java
 from rmqspark.cli.options import Json, Namesrv
+from rmqspark.cli.output import print_json, safe
 from rmqspark.cli.probe import probe
 
 if TYPE_CHECKING:
@@ -54,15 +55,13 @@ def doctor(
         _compile_pyspark()
     findings = list(examine(namesrv, store))
     if as_json:
-        from rmqspark.cli.output import print_json
-
         print_json([asdict(finding) for finding in findings])
     else:
         marks = {"ok": "ok     ", "warning": "warning", "error": "ERROR  "}
         for finding in findings:
-            print(f"{marks[finding.status]}  {finding.subject:<15} {finding.detail}")
+            print(safe(f"{marks[finding.status]}  {finding.subject:<15} {finding.detail}"))
             if finding.remedy:
-                print(f"{'':26}-> {finding.remedy}")
+                print(safe(f"{'':26}-> {finding.remedy}"))
     raise typer.Exit(1 if any(finding.status == "error" for finding in findings) else 0)
 
 

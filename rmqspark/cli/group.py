@@ -10,7 +10,7 @@ import typer
 from rmqspark.cli.commands import VerbGroup
 from rmqspark.cli.group_change import delete, reset
 from rmqspark.cli.options import Json, Namesrv
-from rmqspark.cli.output import print_json, print_table
+from rmqspark.cli.output import print_json, print_table, safe
 from rmqspark.cli.silent import telling
 from rmqspark.clock import SystemClock
 from rmqspark.words import counted
@@ -56,7 +56,7 @@ def describe(
     if as_json:
         print_json({**_document(described, now_ms), "queries": queries})
         return
-    print(f"{described.name}: {_total(described, now_ms)}\n")
+    print(safe(f"{described.name}: {_total(described, now_ms)}\n"))
     rows = [
         (
             q.queue.topic,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rmqspark.display import printable
 from rmqspark.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def confirm(question: str, *, yes: bool) -> None:
     if not sys.stdin.isatty():
         raise InvalidArgument(f"{question} Nobody can be asked here.", hint="Say --yes to go ahead.")
     try:
-        agreed = typer.confirm(question, err=True)  # standard output may be a pipe, or JSON
+        agreed = typer.confirm(printable(question), err=True)  # standard output may be a pipe, or JSON
     except typer.Abort:  # Ctrl-C, or Ctrl-D: as anywhere else
         print(file=sys.stderr)
         raise KeyboardInterrupt from None

@@ -12,6 +12,7 @@ import typer
 
 from rmqspark.cli.message_files import lines, read_file
 from rmqspark.cli.options import IgnoreUnknown, Json, Namesrv
+from rmqspark.cli.output import safe
 from rmqspark.cli.sending import Addressed, send_all
 from rmqspark.clock import SystemClock
 from rmqspark.errors import InvalidArgument
@@ -79,7 +80,7 @@ def send(
             if as_json:
                 print(json.dumps(_as_object(receipt)))
             elif sent <= _SHOWN:
-                print(f"{receipt.msg_id}  {receipt.queue}  offset {receipt.queue_offset}")
+                print(safe(f"{receipt.msg_id}  {receipt.queue}  offset {receipt.queue_offset}"))
     finally:  # also where a later one failed
         if sent > 1 and not as_json:
             print(f"{sent:,} messages sent to {topic}")

@@ -19,14 +19,14 @@ from rmqspark.broker.config import BrokerConfig
 from rmqspark.errors import InvalidArgument, NotThereYet, UnusableFile
 from rmqspark.namesrv.config import NamesrvConfig
 from rmqspark.remoting.limits import Limits
-from rmqspark.settings import SettingInfo, as_spelled, describe, load, parse_file, snake_case, unknown_setting
+from rmqspark.settings import SettingInfo, as_spelled, by_name, describe, load, parse_file, snake_case, unknown_setting
 from rmqspark.store.config import StoreConfig
 
 # One file may hold the settings of all servers; each takes its own.
 KINDS = (BrokerConfig, StoreConfig, NamesrvConfig, Limits, AdminConfig)
 # In a stock broker.conf, but not settings of ours: --store says where the store is.
 _STORE_ROOT, _COMMIT_LOG = "store_path_root_dir", "store_path_commit_log"
-_KNOWN = frozenset({_STORE_ROOT, _COMMIT_LOG, *(info.name for kind in KINDS for info in describe(kind))})
+_KNOWN = frozenset({_STORE_ROOT, _COMMIT_LOG, *by_name(*KINDS)})
 
 ConfigFile = Annotated[
     Path | None, typer.Option("--config", "-c", help="Settings: TOML, or a stock RocketMQ broker.conf as it is.")
@@ -106,7 +106,7 @@ def with_settings(
     """
 
     def decorate(verb: Callable[..., None]) -> Callable[..., None]:
-        infos = {info.name: info for kind in kinds for info in describe(kind) if info.name not in leave_out}
+        infos = {name: info for name, info in by_name(*kinds).items() if name not in leave_out}
         own = [p for p in inspect.signature(verb, eval_str=True).parameters.values() if p.name != "settings"]
 
         @functools.wraps(verb)
@@ -141,12 +141,11 @@ def _flag(info: SettingInfo, *, hidden: bool) -> inspect.Parameter:
     """Settings come in as text and are converted in one place, `settings.load`, whatever source they came from."""
     meaning = info.meaning[0].upper() + info.meaning[1:].rstrip(".")
     unit = f" [{info.unit}]" if info.unit else ""
-    default = str(info.default).lower() if info.kind is bool else str(info.default)
-    shown = "" if info.default in (None, "") else f" Default: {default}."
+    default = "" if info.default_text is None else f" Default: {info.default_text}."
     option = typer.Option(
         info.flag,
         metavar=info.kind.__name__.upper(),
-        help=f"{meaning}{unit}.{shown}",
+        help=f"{meaning}{unit}.{default}",
         show_default=False,
         hidden=hidden,
     )

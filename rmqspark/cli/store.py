@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 app = VerbGroup(help="Files of brokers. Example: rmq store check rmq-store")
 _BROKEN, _UNREADABLE = 1, 3
-_LOCK = "lock"
 
 
 @app.callback()
@@ -63,25 +62,20 @@ def check(
 
 def _stores(directory: Path) -> list[Path]:
     """The directory itself, or those in it that are stores."""
-    from rmqspark.store.inspection.store import is_store
-    from rmqspark.store.posix_files import PosixFileSystem
+    from rmqspark.store.inspection.store import stores_at
 
-    if is_store(PosixFileSystem(directory)):
-        return [directory]
-    found = [path for path in sorted(directory.iterdir()) if path.is_dir() and is_store(PosixFileSystem(path))]
-    if not found:
-        _give_up(f"{directory} is no store, and none of the directories in it is one.")
-    return found
+    if found := stores_at(directory):
+        return found
+    _give_up(f"{directory} is no store, and none of the directories in it is one.")
 
 
 def _inspect(path: Path) -> StoreReport:
-    from rmqspark.store.inspection.store import inspect_store
+    from rmqspark.store.inspection.store import inspect_store, is_in_use
     from rmqspark.store.posix_files import PosixFileSystem
 
     files = PosixFileSystem(path)
-    is_open = files.exists(_LOCK) and files.is_locked(_LOCK)
     with _progress(str(path)) as on_progress:
-        return inspect_store(files, str(path), is_open=is_open, on_progress=on_progress)
+        return inspect_store(files, str(path), is_open=is_in_use(files), on_progress=on_progress)
 
 
 @contextmanager

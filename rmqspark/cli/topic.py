@@ -9,7 +9,7 @@ import typer
 
 from rmqspark.cli.commands import VerbGroup
 from rmqspark.cli.options import Json, Namesrv, Yes, confirm
-from rmqspark.cli.output import print_json, print_table
+from rmqspark.cli.output import print_json, print_table, safe
 from rmqspark.cli.silent import telling
 from rmqspark.cli.topic_files import export, import_, replay
 from rmqspark.cli.topic_schema import schema
@@ -135,7 +135,7 @@ def describe(topic: Topic, namesrv: Namesrv = None, as_json: Json = False) -> No
         print_json(_document(described))
         return
     types = (described.message_type or "unknown").upper()
-    print(f"{described.name} ({types}): {_where(described)}, {_message_count(described)}\n")
+    print(safe(f"{described.name} ({types}): {_where(described)}, {_message_count(described)}\n"))
     rows = [
         (
             q.queue.broker_name,
@@ -176,7 +176,7 @@ def _tell(topic: TopicDescription, done: str, *, as_json: bool) -> None:
     if as_json:
         print_json(_document(topic))
     else:
-        print(f"Topic {topic.name} {done}: {_where(topic)}")
+        print(safe(f"Topic {topic.name} {done}: {_where(topic)}"))
 
 
 def _messages_beyond(topic: TopicDescription, queues: int) -> int:

@@ -11,7 +11,7 @@ import typer
 
 from rmqspark.cli.commands import VerbGroup
 from rmqspark.cli.options import Json, Namesrv, Yes, confirm
-from rmqspark.cli.output import print_facts, print_json, print_table
+from rmqspark.cli.output import print_facts, print_json, print_table, safe
 from rmqspark.cli.silent import telling
 from rmqspark.protocol.names import MAX_TRANSACTIONAL_ID_LENGTH
 from rmqspark.words import counted, duration, size
@@ -133,7 +133,7 @@ def _decide(
             {"transactionalId": transactional_id, "version": version, "decision": DONE[decision], "story": story}
         )
     else:
-        print(story)
+        print(safe(story))
 
 
 def _who() -> str:

@@ -193,6 +193,7 @@ async def _open(
 ) -> AsyncIterator[None]:
     """The queue answers, which people are told; when REST and console do, too, programs are, by endpoints.json; and
     the demo may begin."""
+    from rmqspark.cli.meanwhile import meanwhile
     from rmqspark.cli.sample.processes import Sample
 
     address = _address(namesrv, running())
@@ -204,20 +205,9 @@ async def _open(
         say_what_to_try(address, admin.url, sample.lines if sample else ())
         async with (
             sample.running() if sample else nullcontext(),
-            _kept(admin, lambda: _announce_again(store, _endpoints(namesrv, running(), admin))),
+            meanwhile(admin.keep_running(lambda: _announce_again(store, _endpoints(namesrv, running(), admin)))),
         ):
             yield
-
-
-@asynccontextmanager
-async def _kept(admin: AdminProcess, on_change: Callable[[], None]) -> AsyncIterator[None]:
-    """While the block runs, REST and console are started again when they end."""
-    import asyncio
-
-    async with asyncio.TaskGroup() as tasks:
-        keeper = tasks.create_task(admin.keep_running(on_change))
-        yield
-        keeper.cancel()
 
 
 def _announce_again(store: Path, endpoints: Mapping[str, Any]) -> None:

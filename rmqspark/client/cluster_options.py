@@ -61,6 +61,15 @@ ACCESS_OPTIONS: Final = (
         boolean,
     ),
 )
+KAFKA_NAMES: Final = MappingProxyType(
+    {
+        "kafka.bootstrap.servers": 'Use option("namesrv", "host:9876").',
+        "kafka.security.protocol": "Use tlsEnable=true for TLS, accessKey and secretKey to sign requests.",
+        "kafka.sasl.": "Use accessKey and secretKey.",
+        "kafka.ssl.": "Use tlsEnable=true, and the other tls options: they name files in PEM.",
+    }
+)
+"""What Kafka's source and sink call these; see `source.kafka_names`."""
 ACCESS_NAMES: Final = tuple(option.name for option in ACCESS_OPTIONS)
 SECRET_NAMES: Final = (*_KEYS, "securityToken", "tlsKeyPassword")
 

@@ -9,11 +9,12 @@ from rmqspark.client.cluster_status import whole
 from rmqspark.client.routes import MASTER_ID
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from rmqspark.client.cluster_status import BrokerStatus, ClusterStatus
     from rmqspark.client.replicas import SlaveStatus
 
+OK: Final = "ok"
 WARNING: Final = "warning"
 CRITICAL: Final = "critical"
 
@@ -44,6 +45,16 @@ def problems(status: ClusterStatus) -> list[Problem]:
             Problem(WARNING, slave_name(slave), slave.problem) for slave in broker.replicas.slaves if slave.problem
         )
     return sorted(found, key=lambda problem: problem.severity != CRITICAL)
+
+
+def worst(found: Sequence[Problem]) -> str:
+    """ok, or the severity of the worst of `problems`."""
+    return found[0].severity if found else OK
+
+
+def state_of(broker: BrokerStatus, found: Sequence[Problem]) -> str:
+    """ok, or the worst that there is to say of it."""
+    return next((problem.story for problem in found if problem.subject == broker.name), OK)
 
 
 def slave_name(slave: SlaveStatus) -> str:

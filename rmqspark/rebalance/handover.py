@@ -12,7 +12,7 @@ queue, whatever the reason and whoever has it now: it leaves the offset, uncommi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -25,6 +25,10 @@ class Held(NamedTuple):
 
     lease: int
     position: int
+
+
+NOT_COMMITTED: Final = -1
+"""The position of what is renewed only: the group's offset stays where it is."""
 
 
 class Grant(NamedTuple):
@@ -57,6 +61,11 @@ def steps(held: Mapping[MessageQueue, Held], wanted: Collection[MessageQueue]) -
         release={queue: each.lease for queue, each in held.items() if queue not in wanted},
         take=sorted(set(wanted) - held.keys()),
     )
+
+
+def renewal(leases: Mapping[MessageQueue, int]) -> Steps:
+    """To hold on to what is held, and no more."""
+    return Steps({queue: Held(lease, NOT_COMMITTED) for queue, lease in leases.items()}, {}, [])
 
 
 def standing(asked: Steps, granted: Mapping[MessageQueue, Grant]) -> Standing:

@@ -38,8 +38,8 @@ def inputs_of(client: ClusterClient, attempt: Attempt, participants: Iterable[st
     if not attempt.query_id:
         return []
     reported: list[InputRange] = []
-    failure: RmqError | None = None
-    for name in _brokers(client, participants):
+    names, failure = _brokers(client, participants)
+    for name in names:
         try:
             reported += patiently(partial(_reported_to, client, name, attempt), _PAUSES_MS, client.clock.sleep_ms)
         except RmqError as error:
@@ -85,14 +85,14 @@ def _reached(ranges: Iterable[InputRange]) -> dict[MessageQueue, InputRange]:
     return last
 
 
-def _brokers(client: ClusterClient, participants: Iterable[str]) -> list[str]:
-    """The brokers to ask; those that hold rows of the batch where nobody says which there are."""
-    names: list[str] = []
+def _brokers(client: ClusterClient, participants: Iterable[str]) -> tuple[list[str], RmqError | None]:
+    """The brokers to ask; where nobody says which there are those that hold rows of the batch, and why there may be
+    others."""
     try:
         names = patiently(lambda: masters(client), _PAUSES_MS, client.clock.sleep_ms)
     except RmqError as error:
-        _log.warning("Which brokers may know what was read could not be found out: %s", error)
-    return sorted({*names, *participants})
+        return sorted({*participants}), error
+    return sorted({*names, *participants}), None
 
 
 def _reported_to(client: ClusterClient, name: str, attempt: Attempt) -> list[InputRange]:

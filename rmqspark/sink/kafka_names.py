@@ -1,15 +1,11 @@
 """What to write instead of the options of Spark's Kafka sink that have no meaning here, and of those that only a source
-has; as `source.kafka_names`."""
+has; as `source.kafka_names`, and beside what `client.cluster_options` has."""
 
 from __future__ import annotations
 
 from typing import Final
 
-_KEYS: Final = "Use accessKey and secretKey."
-_TLS: Final = "Use tlsEnable=true, and the other tls options: they name files in PEM."
-
 KAFKA_NAMES: Final = {
-    "kafka.bootstrap.servers": 'Use option("namesrv", "host:9876").',
     "subscribe": "Use topic.",
     "subscribepattern": "Use topic, or a column topic.",
     "assign": "Use topic, and partitioner=column for its queues.",
@@ -25,7 +21,4 @@ KAFKA_NAMES: Final = {
     "kafka.batch.size": "Use batchBytes.",
     "kafka.max.request.size": "Use batchBytes.",
     "kafka.partitioner.class": "Use partitioner.",
-    "kafka.security.protocol": "Use tlsEnable=true for TLS, accessKey and secretKey to sign requests.",
-    "kafka.sasl.": _KEYS,
-    "kafka.ssl.": _TLS,
 }

@@ -6,6 +6,7 @@ Apart from `options`, whose values go into every task: a task need not know what
 from __future__ import annotations
 
 from rmqspark.client.cluster_options import ACCESS_OPTIONS, NAMESRV
+from rmqspark.client.cluster_options import KAFKA_NAMES as CLUSTER_KAFKA_NAMES
 from rmqspark.options import Option, OptionTable, boolean, choice, integer, size_bytes
 from rmqspark.protocol.headers.txn import MAX_VERSION
 from rmqspark.protocol.names import check_sendable, check_transactional
@@ -83,6 +84,6 @@ SINK_OPTIONS = OptionTable(
         Option("queues", "`8`", "queues of a topic that is created", integer(at_least=1, at_most=MOST_QUEUES)),
         *ACCESS_OPTIONS,
     ),
-    foreign=KAFKA_NAMES,
+    foreign=CLUSTER_KAFKA_NAMES | KAFKA_NAMES,
     ignored=frozenset({"checkpointlocation", "queryname"}),
 )

@@ -32,13 +32,18 @@ if TYPE_CHECKING:
 
     from rmqspark.message_queue import MessageQueue
 
-NARROW_ROWS = 20_000  # rows of an Arrow batch; with properties in it, Spark's side is happier with fewer
-WIDE_ROWS = 8_000
+NARROW_ROWS = 20_000
+_WIDE_ROWS = 8_000
 INFLATED_BYTES = 4 << 20  # an Arrow batch of inflated bodies is closed when it has so many
 MAX_INFLATED_BODY_BYTES = 4 * MAX_BODY_BYTES
 
 _HEX = np.frombuffer("".join(f"{byte:02X}" for byte in range(256)).encode(), np.uint16)
 _UTC_MICROSECONDS = pa.timestamp("us", tz="UTC")
+
+
+def rows_of_a_batch(schema: StructType) -> int:
+    """The most rows of an Arrow batch; with properties in it, Spark's side is happier with fewer."""
+    return _WIDE_ROWS if "properties" in schema.fieldNames() else NARROW_ROWS
 
 
 class ArrowColumns:
@@ -47,7 +52,7 @@ class ArrowColumns:
     def __init__(self, schema: StructType, queue: MessageQueue, *more: MessageQueue) -> None:
         self._schema = to_arrow_schema(schema, timezone="UTC")
         names = schema.fieldNames()
-        self._max_rows = WIDE_ROWS if "properties" in names else NARROW_ROWS
+        self._max_rows = rows_of_a_batch(schema)
         self._wants_body = "body" in names
         constants: dict[str, Any] = {"brokerName": queue.broker_name}
         if all(other.topic == queue.topic for other in more):

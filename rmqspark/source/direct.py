@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from rmqspark.client.shared import shared_client
 from rmqspark.errors import RmqError, StoreError
-from rmqspark.source.arrow import NARROW_ROWS, WIDE_ROWS
+from rmqspark.source.arrow import rows_of_a_batch
 from rmqspark.source.choice import Choice
 from rmqspark.source.columns import columns_of
 from rmqspark.source.fetch import fetch
@@ -106,7 +106,7 @@ def _from_broker(wanted: QueueRange, options: TaskOptions, columns: ArrowColumns
 
 def limits_of(schema: StructType) -> Limits:
     """How much is read in one piece: one Arrow batch."""
-    return Limits(WIDE_ROWS if "properties" in schema.fieldNames() else NARROW_ROWS, CHUNK_BYTES)
+    return Limits(rows_of_a_batch(schema), CHUNK_BYTES)
 
 
 def _place(client: ClusterClient, broker_name: str) -> StorePlace | None:

@@ -3,18 +3,15 @@
 Names are lower case, as Spark hands them over; one that ends with a dot stands for all that begin with it. Options that
 both sources have (subscribe, startingOffsets, maxOffsetsPerTrigger …) have Kafka's names and are not here. The list is
 that of Spark's "Structured Streaming + Kafka Integration Guide" (4.x), with the settings of Kafka's consumer that have
-a counterpart; for any other `kafka.` setting see `OptionTable`.
+a counterpart; for any other `kafka.` setting see `OptionTable`, and for what source and sink have in common
+`client.cluster_options`.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-_KEYS: Final = "Use accessKey and secretKey."
-_TLS: Final = "Use tlsEnable=true, and the other tls options: they name files in PEM."
-
 KAFKA_NAMES: Final = {
-    "kafka.bootstrap.servers": 'Use option("namesrv", "host:9876").',
     "includeheaders": "Message properties are always there: column properties, a map.",
     "kafka.group.id": "Use group.",
     "groupidprefix": "Use group.",
@@ -34,7 +31,4 @@ KAFKA_NAMES: Final = {
     "kafka.client.rack": "Leave it out: queues are read from the broker that has them.",
     "kafka.request.timeout.ms": "Use fetchOffset.numRetries and fetchOffset.retryIntervalMs.",
     "kafka.retry.backoff.ms": "Use fetchOffset.retryIntervalMs.",
-    "kafka.security.protocol": "Use tlsEnable=true for TLS, accessKey and secretKey to sign requests.",
-    "kafka.sasl.": _KEYS,
-    "kafka.ssl.": _TLS,
 }

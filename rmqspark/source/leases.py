@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from rmqspark.source.queue_range import QueueRange
     from rmqspark.source.retry import RetryPolicy
 
-_NOT_COMMITTED = -1
-
 
 def make_sure(
     client: ClusterClient, read: Sequence[QueueRange], held: Sequence[QueueLease], retry: RetryPolicy
@@ -30,15 +28,13 @@ def make_sure(
     if not any(each.number for each in held):
         return
     from rmqspark.client.group_reading import Member, lease  # few queries share their group
-    from rmqspark.rebalance.handover import Held, Steps
+    from rmqspark.rebalance.handover import renewal
 
-    leases = zip(read, held, strict=True)
-    keep = {wanted.queue: Held(each.number, _NOT_COMMITTED) for wanted, each in leases if each.number}
+    steps = renewal({wanted.queue: each.number for wanted, each in zip(read, held, strict=True) if each.number})
     broker, first = client.broker(read[0].queue.broker_name), held[0]
     member = Member(first.group, first.member, {broker.name: first.run})
-    steps = Steps(keep, {}, [])
     answer = patiently(lambda: lease(broker, member, steps).result(), retry.pauses_ms, client.clock.sleep_ms)
-    for queue in keep:
+    for queue in steps.keep:
         if queue not in answer.granted:
             raise lease_lost(queue, first.group)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from rmqspark.client.group_reading import LEASES_TIMEOUT_MS, Member, lease, members
 from rmqspark.errors import RmqError
 from rmqspark.protocol.bodies.client import CLUSTERING, CONSUME_ACTIVELY, ConsumerData, HeartbeatData, SubscriptionData
-from rmqspark.rebalance.handover import Held, Steps
+from rmqspark.rebalance.handover import Steps, renewal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 LONGEST_PAUSE_S = 10.0
 BEATS_IN_A_LEASE = 4
-_NOT_COMMITTED = -1
 
 _log = logging.getLogger(__name__)
 
@@ -126,8 +125,6 @@ class Membership:
         )
 
     def _renew(self, broker_name: str, held: Mapping[MessageQueue, int]) -> None:
-        keep = {
-            queue: Held(number, _NOT_COMMITTED) for queue, number in held.items() if queue.broker_name == broker_name
-        }
-        if keep:
-            lease(self._client.broker(broker_name), self.member, Steps(keep, {}, [])).result()
+        there = {queue: number for queue, number in held.items() if queue.broker_name == broker_name}
+        if there:
+            lease(self._client.broker(broker_name), self.member, renewal(there)).result()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rmqspark.client.cluster_options import ACCESS_OPTIONS, NAMESRV
+from rmqspark.client.cluster_options import KAFKA_NAMES as CLUSTER_KAFKA_NAMES
 from rmqspark.options import (
     Option,
     OptionTable,
@@ -161,5 +162,5 @@ SOURCE_OPTIONS = OptionTable(
         ),
         *ACCESS_OPTIONS,
     ),
-    foreign=KAFKA_NAMES | OTHER_NAMES,
+    foreign=CLUSTER_KAFKA_NAMES | KAFKA_NAMES | OTHER_NAMES,
 )

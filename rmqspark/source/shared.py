@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from rmqspark.client.group_reading import Member, lease
 from rmqspark.client.patience import patiently
 from rmqspark.errors import InvalidArgument, NotSupported
-from rmqspark.rebalance.handover import Grant, Held, Standing, Steps, standing, steps
+from rmqspark.rebalance.handover import Grant, Held, Standing, Steps, renewal, standing, steps
 from rmqspark.source.leases import lease_lost
 from rmqspark.source.loss import bear, overrun
 from rmqspark.source.membership import Membership
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     Join = Callable[[ClusterClient, Member, str | None], Membership]
 
 IDLE_LOOK_MS = 1_000  # how often an idle query looks at the group; one that is busy looks between its batches
-_NOT_COMMITTED = -1
 
 _log = logging.getLogger(__name__)
 
@@ -135,7 +134,7 @@ class SharedGroup:
         membership = self._join(end, [queue for queue in end.positions if queue.broker_name not in silent])
         brokers = membership.reached | {each.queue.broker_name for each in planned}
         asked = {queue: number for queue, number in end.leases.items() if queue.broker_name in brokers}
-        granted = self._ask(membership, Steps({q: Held(at, _NOT_COMMITTED) for q, at in asked.items()}, {}, []))
+        granted = self._ask(membership, renewal(asked))
         others = {queue: number for queue, number in end.leases.items() if queue not in asked}
         membership.hold(others | {queue: grant.lease for queue, grant in granted.items()}, self._lease_ms)
         lost = sorted({each.queue for each in planned} - granted.keys())

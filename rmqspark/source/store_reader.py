@@ -6,7 +6,6 @@ wrote. What is not asked for is not read: times and offsets choose ranges of the
 
 from __future__ import annotations
 
-import logging
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -14,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from rmqspark.clock import SystemClock
-from rmqspark.errors import DataLoss, StoreError
+from rmqspark.errors import StoreError
 from rmqspark.source.choice import Choice
 from rmqspark.source.columns import columns_of
 from rmqspark.source.direct import limits_of
 from rmqspark.source.log_plan import stretches
-from rmqspark.source.loss import HINT
+from rmqspark.source.loss import DAMAGED, lose
 from rmqspark.source.planner import QueueRange, split
 from rmqspark.source.start import resolve
 from rmqspark.source.stored_queues import StoredQueues
@@ -37,8 +36,6 @@ if TYPE_CHECKING:
     from rmqspark.source.options import SourceOptions
 
 ROWS_OF_A_TASK = 250_000
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -103,17 +100,10 @@ def read_store(partition: StorePartition, options: SourceOptions, schema: Struct
             pages_may_come_late=False,
         ):
             if isinstance(found, Unread):
-                _lose(partition, found, options)
+                queue, tolerant = partition.ranges[found.number].queue, not options.fail_on_data_loss
+                lose(queue, found.start, found.end, DAMAGED, tolerant=tolerant)
             else:
                 yield from columns.batches(choice.of(found))
-
-
-def _lose(partition: StorePartition, unread: Unread, options: SourceOptions) -> None:
-    queue, (_, start, end) = partition.ranges[unread.number].queue, unread
-    text = f"{end - start} messages of queue {queue}, offsets {start} to {end - 1}, are damaged or gone from its store."
-    if options.fail_on_data_loss:
-        raise DataLoss(text, hint=HINT)
-    _log.warning("%s failOnDataLoss is false: they are skipped.", text)
 
 
 def _tasks(stored: StoredQueues, ranges: Sequence[QueueRange], options: SourceOptions) -> list[list[QueueRange]]:

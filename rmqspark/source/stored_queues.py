@@ -6,17 +6,18 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from itertools import filterfalse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rmqspark.errors import InvalidArgument, TopicNotFound
 from rmqspark.message_queue import MessageQueue
-from rmqspark.protocol.names import SYSTEM_TOPIC_PREFIX, SYSTEM_TOPICS
+from rmqspark.protocol.names import is_made_by_brokers
 from rmqspark.source.planner import Snapshot
 from rmqspark.source.positions import check_assigned
-from rmqspark.store.direct.offline import LOCK, OfflineStore
+from rmqspark.store.direct.offline import OfflineStore
 from rmqspark.store.disk_errors import as_store_errors
-from rmqspark.store.inspection.store import is_store
+from rmqspark.store.inspection.store import is_in_use, stores_at
 from rmqspark.store.posix_files import PosixFileSystem
 
 if TYPE_CHECKING:
@@ -86,14 +87,13 @@ class StoredQueues:
 
     def _wanted(self, there: Collection[MessageQueue]) -> set[MessageQueue]:
         subscription = self._subscription
-        if not subscription.topics:
-            matches = subscription.includes if subscription.pattern is not None else lambda _: True
-            return {queue for queue in there if _is_ordinary(queue.topic) and matches(queue)}
+        if not subscription.topics and subscription.pattern is None:
+            return {queue for queue in there if not is_made_by_brokers(queue.topic)}
         found = {queue for queue in there if subscription.includes(queue)}
         topics = {queue.topic for queue in there}
         for topic in subscription.topics:
             if topic not in topics:
-                known = ", ".join(sorted(filter(_is_ordinary, topics))) or "no topic"
+                known = ", ".join(sorted(filterfalse(is_made_by_brokers, topics))) or "no topic"
                 raise TopicNotFound(topic, hint=f"The store has: {known}.")
         check_assigned(subscription.queues or (), there)
         return found
@@ -103,20 +103,12 @@ def find_stores(directory: Path) -> list[Path]:
     """The directory itself, or those in it that are stores. Raises InvalidArgument where there are none."""
     if not directory.is_dir():
         raise InvalidArgument(f"store: {directory} is no directory.", hint="Tasks look for it on their own machines.")
-    if is_store(PosixFileSystem(directory)):
-        return [directory]
-    found = [path for path in sorted(directory.iterdir()) if path.is_dir() and is_store(PosixFileSystem(path))]
-    if not found:
-        raise InvalidArgument(f"store: {directory} is no store, and none of the directories in it is one.")
-    return found
+    if found := stores_at(directory):
+        return found
+    raise InvalidArgument(f"store: {directory} is no store, and none of the directories in it is one.")
 
 
 def _open(path: str) -> OfflineStore:
     files = PosixFileSystem(path)
     with as_store_errors("read", path, files):
-        return OfflineStore(files, is_open=files.exists(LOCK) and files.is_locked(LOCK))
-
-
-def _is_ordinary(topic: str) -> bool:
-    """Neither the system's own, nor a group's retries and dead letters: those are read when they are named."""
-    return not (topic in SYSTEM_TOPICS or topic.startswith((SYSTEM_TOPIC_PREFIX, "%")))
+        return OfflineStore(files, is_open=is_in_use(files))

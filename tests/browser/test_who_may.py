@@ -104,3 +104,17 @@ def test_other_pages_cannot_use_it(guarded: Console, opened: Open) -> None:
     assert forged.status == 403
     renamed = page.request.get(guarded.url + "/topics", headers={"Host": "evil.example"})
     assert renamed.status == 421
+
+
+def test_nothing_is_told_to_who_is_not_signed_in(guarded: Console, opened: Open) -> None:
+    """The page of the login is around a form alone: there is no search, which would tell all names, by key either."""
+    page = opened(guarded.url + "/login")
+    page.get_by_role("heading", name="Sign in").click()  # away from the field, in which keys are letters
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    page.keyboard.press("/")
+    expect(page.get_by_role("button", name="Search")).to_have_count(0)
+    expect(page.get_by_role("link", name="Sign out")).to_have_count(0)
+    expect(page.get_by_role("dialog")).to_have_count(0)

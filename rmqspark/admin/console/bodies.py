@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from rmqspark.display import OBEYED
+
 MOST_SHOWN: Final = 4 << 10  # characters, until somebody asks for all
 MOST_EVER: Final = 256 << 10  # what a browser can be given
 _ROW: Final = 16
 _LONGEST_PREVIEW: Final = 120
-_HIDING: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_HIDING: Final = re.compile(rf"[{OBEYED}\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)

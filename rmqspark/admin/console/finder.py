@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from anyio import to_thread
 from nicegui import background_tasks, ui
 
 from rmqspark.admin.console.addresses import path
@@ -37,7 +36,7 @@ class Finder:
 
     async def _read(self) -> None:
         try:
-            self._names = await to_thread.run_sync(lambda: all_names(self._visit.cluster, self._silence))
+            self._names = await self._visit.look(lambda: all_names(self._visit.cluster, self._silence))
         except RmqError as error:
             self._problem = str(error)
         self._dialog.redraw()

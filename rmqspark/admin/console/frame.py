@@ -38,10 +38,9 @@ class Frame:
         self.visit = visit
         self.title = title
         self.section = section
-        self._is_guest = visit.role is not None  # until the session ends
+        self._is_signed_in = visit.role is not None  # until the session ends
         self._told: list[Node] = []
         self._dialog: Dialog | None = None
-        self._alarm = visit.watch.alarm
         layout = ui.context.client.layout
         ui.page_title(title if title == PRODUCT else f"{title} · {PRODUCT}")
         ui.skip_link("Skip to content", target=ui.context.client.content)
@@ -135,7 +134,8 @@ class Frame:
     # --- keys and search ---------------------------------------------------------------------------------------------
 
     def find(self) -> None:
-        Finder(self.visit, self.dialog)
+        if self._is_signed_in:
+            Finder(self.visit, self.dialog)
 
     def show_keys(self) -> None:
         rows = [
@@ -163,15 +163,15 @@ class Frame:
 
     def _tools(self) -> list[Node | None]:
         local = self.visit.preferences.zone_name != "UTC"
-        asks = self.visit.desk.config.asks_for_tokens
+        may_leave = self._is_signed_in and self.visit.desk.config.asks_for_tokens
         return [
-            button("Search  /", self.find, kind="quiet", aria_keyshortcuts="/"),
+            button("Search  /", self.find, kind="quiet", aria_keyshortcuts="/") if self._is_signed_in else None,
             _choice(
                 "Theme", [(each, each.capitalize()) for each in THEMES], self.visit.preferences.theme, self._set_theme
             ),
             _choice("Times", [("utc", "UTC"), ("local", "Local")], "local" if local else "utc", self._set_zone),
             button("Keys  ?", self.show_keys, kind="quiet"),
-            h("a", "Sign out", href=self.visit.href("/logout"), class_="button quiet") if asks else None,
+            h("a", "Sign out", href=self.visit.href("/logout"), class_="button quiet") if may_leave else None,
         ]
 
     def _set_theme(self, theme: str) -> None:
@@ -195,7 +195,7 @@ class Frame:
     def _look(self) -> None:
         if not ui.context.client.has_socket_connection:
             return
-        if self._is_guest and self.visit.role is None:
+        if self._is_signed_in and self.visit.role is None:
             here = None if self.visit.has_signed_out else with_query(self.visit.path, self.visit.given)
             ui.navigate.to(with_query("/login", {"next": here}))
             return
@@ -203,7 +203,7 @@ class Frame:
 
     def _banner_node(self) -> Node:
         watch = self.visit.watch
-        if not watch.alarm:
+        if not watch.alarm or not self._is_signed_in:  # it names servers
             return h("div", h("div", key="quiet"), class_="banner-place")
         age_ms = self.visit.cluster.clock.now_ms() - watch.seen_at_ms
         known = f"Last seen whole {seconds(age_ms // 1000)} ago." if watch.error and watch.seen_at_ms else None

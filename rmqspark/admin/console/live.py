@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
 import structlog
-from anyio import to_thread
 from nicegui import background_tasks, ui
 
 from rmqspark.admin.console.mounted import Mounted
@@ -119,7 +118,7 @@ class Live(Generic[_Document]):
         """Once, now; what came of it is shown with the next `node`."""
         self._reading = True
         try:
-            document = await to_thread.run_sync(self._source, abandon_on_cancel=True)
+            document = await self._visit.look(self._source)
         except RmqError as error:
             await self._note(error)
         except Exception:  # a bug: it is logged, and told on this page; the others go on

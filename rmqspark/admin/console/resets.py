@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
-from anyio import to_thread
-
 from rmqspark.admin.console import words
 from rmqspark.admin.console.forms import Form, Said, choice, field
 from rmqspark.admin.console.nodes import Child, Node, h
@@ -23,7 +21,7 @@ _HINT: Final = "earliest, latest, a time (2026-01-31T12:00 is UTC), -10m, an off
 def reset_group(frame: Frame, name: str, topics: list[str], done: Callable[[], Awaitable[object]]) -> None:
     async def preview(said: Said) -> None:
         request = ResetRequest(to=said["to"].strip(), topic=said["topic"] or None)
-        plan = await to_thread.run_sync(lambda: frame.visit.desk.actions.plan_reset(name, request))
+        plan = await frame.visit.look(lambda: frame.visit.desk.actions.plan_reset(name, request))
         _confirm(frame, name, request.to, plan, done)
 
     all_topics = [("", "all that it has offsets of"), *((topic, topic) for topic in topics)]

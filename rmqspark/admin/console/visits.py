@@ -70,6 +70,13 @@ class Visit:
         """What snippets name."""
         return Whereabouts(self.cluster.namesrv, self.origin + self.prefix, self.desk.config.asks_for_tokens)
 
+    async def look(self, read: Callable[[], _T]) -> _T:
+        """Reads something for the visitor, on a thread. NoPermission for who is not signed in, or no longer: a page
+        stays open in a browser, and asks for more, as long as that likes."""
+        if self.role is None:
+            raise NoPermission("You are not signed in.", hint="Sign in, then look again.")
+        return await to_thread.run_sync(read, abandon_on_cancel=True)
+
     async def act(self, do: Callable[[str], _T]) -> _T:
         """Changes something in the visitor's name, on a thread. NoPermission where they may not."""
         if not self.may_change:

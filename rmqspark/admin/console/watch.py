@@ -61,7 +61,7 @@ class Watch:
     def alarm(self) -> str:
         """What a banner says on every page; "" while all is well enough to be read."""
         if self.error is not None:
-            return f"{self.error.message} {self.error.hint}".strip()
+            return str(self.error)
         if self.view is None:
             return ""
         away = [each for each in self.view.problems if each.severity == "critical"]

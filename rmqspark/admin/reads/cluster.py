@@ -48,13 +48,12 @@ def settings(client: ClusterClient, broker_name: str, known: Mapping[str, Settin
     found = []
     for name, value in BrokerAdmin(client.broker(broker_name)).config().items():
         info = known.get(snake_case(name))
-        default = None if info is None or info.default in (None, "") else str(info.default)
         found.append(
             SettingView(
                 setting=snake_case(name),
                 rocketmq_name=name,
                 value=value,
-                default=default.lower() if default is not None and info is not None and info.kind is bool else default,
+                default=info.default_text if info else None,
                 unit=(info.unit or None) if info else None,
                 live=info.live if info else None,
                 meaning=info.meaning if info else None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rmqspark.admin.paging import Page, make_cursor, read_cursor
 from rmqspark.admin.reads.body_search import searched
@@ -79,7 +79,11 @@ def _gone_back(cursor: str) -> tuple[int, int, dict[str, int]]:
     match read_cursor(cursor, list):
         case [begin_ms, end_ms, dict() as below] if all(map(_is_place, (begin_ms, end_ms, *below.values()))):
             return begin_ms, end_ms, below
-    raise InvalidArgument("The cursor is of another list.", hint="Take next of the page before, as it is.")
+    raise _of_another_list()
+
+
+def _of_another_list() -> InvalidArgument:
+    return InvalidArgument("The cursor is of another list.", hint="Take next of the page before, as it is.")
 
 
 def _is_place(value: object) -> bool:
@@ -106,7 +110,7 @@ def _filtered_by_brokers(client: ClusterClient, wanted: Wanted, limit: int, curs
     with PullConsumer(client.namesrv, tags=tags, sql=sql, clock=client.clock, access=client.access) as consumer:
         there = _asked(consumer, client, wanted)
         if cursor:
-            there = _gone_on(there, read_cursor(cursor, dict), newest_first=wanted.newest_first)
+            there = _gone_on(there, read_cursor(cursor, dict))
         turn = _newest if wanted.newest_first else _oldest
         found, rest = turn(consumer, client, there, limit)
     left = {f"{s.queue.broker_name}/{s.queue.queue_id}": [s.start, s.end] for s in rest if s.start < s.end}
@@ -137,14 +141,15 @@ def _only(there: list[Span], queue: str) -> list[Span]:
     return chosen
 
 
-def _gone_on(there: list[Span], left: dict[str, list[int]], *, newest_first: bool) -> list[Span]:
-    """What a page before has left. The end of what is read forwards stays where it was for the first page."""
+def _gone_on(there: list[Span], left: dict[str, Any]) -> list[Span]:
+    """What a page before has left. Its end stays where it was for that, whatever has come since."""
     gone_on = []
     for span in there:
-        start, end = left.get(f"{span.queue.broker_name}/{span.queue.queue_id}", (0, 0))
-        if not (isinstance(start, int) and isinstance(end, int)):
-            raise InvalidArgument("The cursor is of another list.", hint="Take next of the page before, as it is.")
-        gone_on.append(Span(span.queue, max(span.start, start), end if newest_first else min(end, span.end)))
+        match left.get(f"{span.queue.broker_name}/{span.queue.queue_id}", [0, 0]):
+            case [start, end] if _is_place(start) and _is_place(end):
+                gone_on.append(Span(span.queue, max(span.start, start), min(span.end, end)))
+            case _:
+                raise _of_another_list()
     return gone_on
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from rmqspark.admin.paging import USUAL, Cursor, Limit, Page, make_cursor, read_cursor
+from rmqspark.admin.paging import USUAL, Cursor, Limit, Page
+from rmqspark.admin.reads.actions import actions
 from rmqspark.admin.routes.given import TheDesk
 from rmqspark.admin.schemas.actions import ActionView
 
@@ -14,7 +15,4 @@ router = APIRouter(prefix="/audit", tags=["audit"])
 @router.get("")
 def get_actions(desk: TheDesk, limit: Limit = USUAL, cursor: Cursor = None) -> Page[ActionView]:
     """The newest first."""
-    before = read_cursor(cursor, int) if cursor else None
-    found = desk.log.newest(limit + 1, before)
-    shown = [ActionView.of(action) for action in found[:limit]]
-    return Page(items=shown, next=make_cursor(shown[-1].number) if len(found) > limit else None)
+    return actions(desk.log, limit, cursor)

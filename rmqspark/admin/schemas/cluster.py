@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rmqspark.admin.values import Document, Time
-from rmqspark.client.cluster_problems import Problem
+from rmqspark.client.cluster_problems import Problem, state_of, worst
 from rmqspark.client.cluster_status import BrokerStatus, ClusterStatus, NameServerStatus
 from rmqspark.client.replicas import SlaveStatus
 
@@ -102,7 +102,7 @@ class BrokerView(Document):
             queues=broker.queues,
             flush_disk_type=broker.flush_mode,
             started_at=None if uptime_ms is None else now_ms - uptime_ms,
-            state=next((problem.story for problem in problems if problem.subject == broker.name), "ok"),
+            state=state_of(broker, problems),
         )
 
 
@@ -117,7 +117,7 @@ class ClusterView(Document):
     @classmethod
     def of(cls, status: ClusterStatus, problems: list[Problem], now_ms: int) -> ClusterView:
         return cls(
-            state=problems[0].severity if problems else "ok",
+            state=worst(problems),
             name_servers=[NameServerView.of(server) for server in status.name_servers],
             brokers=[BrokerView.of(broker, problems, now_ms) for broker in status.brokers],
             problems=[ProblemView.of(problem) for problem in problems],

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 import structlog
 
 from rmqspark.cli.java import REMEDY, find_java
+from rmqspark.cli.meanwhile import meanwhile
 from rmqspark.cli.sample.names import A_SECOND, GROUP, LARGE, LARGE_AMOUNT, QUERY, TOPIC
 
 log = structlog.get_logger("rmqspark.up")
@@ -47,13 +48,8 @@ class Sample:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """All processes run while the block does; one that ends by itself is told in the log."""
-        async with asyncio.TaskGroup() as tasks:
-            running = [tasks.create_task(_run(child, self.directory)) for child in self.children]
-            try:
-                yield
-            finally:
-                for task in running:
-                    task.cancel()
+        async with meanwhile(*(_run(child, self.directory) for child in self.children)):
+            yield
 
 
 def _what_spark_lacks() -> str:
@@ -65,10 +61,25 @@ def _what_spark_lacks() -> str:
 
 
 async def _run(child: _Child, directory: Path) -> None:
-    """Runs a child until this is cancelled, or the child ends by itself, which is told."""
+    """Runs a child until this is cancelled, or the child ends by itself or does not start at all, which is told."""
     output = directory / f"{child.name}.log"
+    try:
+        process = await _start(child, output)
+    except OSError as error:
+        log.warning("a process of the demo cannot start", process=child.name, reason=str(error))
+        return
+    try:
+        code = await process.wait()
+        log.warning("a process of the demo has ended", process=child.name, exit_code=code, log=str(output))
+    finally:
+        assert process.stdin is not None
+        process.stdin.close()
+        await _ended(process)
+
+
+async def _start(child: _Child, output: Path) -> asyncio.subprocess.Process:
     with output.open("wb") as written:
-        process = await asyncio.create_subprocess_exec(
+        return await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
             f"rmqspark.cli.sample.{child.name}",
@@ -78,13 +89,6 @@ async def _run(child: _Child, directory: Path) -> None:
             stderr=written,
             start_new_session=True,  # Ctrl-C is for rmq up, which then ends them
         )
-    try:
-        code = await process.wait()
-        log.warning("a process of the demo has ended", process=child.name, exit_code=code, log=str(output))
-    finally:
-        assert process.stdin is not None
-        process.stdin.close()
-        await _ended(process)
 
 
 async def _ended(process: asyncio.subprocess.Process) -> None:

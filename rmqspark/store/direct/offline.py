@@ -11,7 +11,7 @@ Nothing is changed, and no lock is taken.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from rmqspark.errors import StoreError
 from rmqspark.protocol.records.record import MIN_RECORD_BYTES, PHYSICAL_OFFSET_AT
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
     from rmqspark.store.direct.lanes import EntrySource
     from rmqspark.store.files import FileSystem
-
-LOCK: Final = "lock"
 
 Queue = tuple[str, int]
 """Topic and queue id."""

@@ -28,6 +28,7 @@ from rmqspark.store.inspection.read_only import ReadOnlyFiles
 from rmqspark.store.inspection.tables import check_tables, read_checkpoint, read_deletions, read_identity
 from rmqspark.store.log.segment import SegmentFiles
 from rmqspark.store.log.segment_log import SegmentLog
+from rmqspark.store.posix_files import PosixFileSystem
 from rmqspark.store.queues.consume_queue import ConsumeQueue
 from rmqspark.store.queues.consume_queues import queue_directory
 from rmqspark.store.queues.entries import entries_of
@@ -37,6 +38,7 @@ from rmqspark.store.recovery.scan import LogScan, Records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from rmqspark.protocol.bodies.route import TopicConfigTable
     from rmqspark.store.checkpoint import Checkpoint
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     OnProgress = Callable[[int, int], None]
     """Told how many bytes of the log are behind us, and how many there are."""
 
+_LOCK: Final = "lock"
 _OPEN_FILES: Final = 64
 _CHUNK_BYTES: Final = 1 << 20
 _MULTI_DISPATCH_PREFIX: Final = "%LMQ%"  # RocketMQ's queues of messages that are stored under another topic
@@ -58,6 +61,18 @@ def is_store(files: FileSystem) -> bool:
     """Whether a broker, ours or RocketMQ's, has kept its messages here. One that got none yet has no log."""
     has_checkpoint = files.exists(CHECKPOINT) and not files.is_directory(CHECKPOINT)
     return files.is_directory(LOG) or has_checkpoint
+
+
+def stores_at(directory: Path) -> list[Path]:
+    """The directory itself, or else those in it that are stores. OSError where it is none."""
+    if is_store(PosixFileSystem(directory)):
+        return [directory]
+    return [path for path in sorted(directory.iterdir()) if path.is_dir() and is_store(PosixFileSystem(path))]
+
+
+def is_in_use(files: PosixFileSystem) -> bool:
+    """Whether a broker, ours or RocketMQ's, has the store open now."""
+    return files.exists(_LOCK) and files.is_locked(_LOCK)
 
 
 def inspect_store(files: FileSystem, path: str, *, is_open: bool, on_progress: OnProgress) -> StoreReport:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
 
-from rmqspark.errors import GroupNotFound, NotFound, RmqError
+from rmqspark.errors import GroupNotFound, NotFound, RequestTimeout, RmqError, Unreachable
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.consume import (
     OffsetResponseHeader,
@@ -42,6 +42,11 @@ class _Place(NamedTuple):
     topic: str
     queue_id: int
 
+    @property
+    def subscription(self) -> tuple[str, str, str]:
+        """What a broker may refuse, of all its queues alike."""
+        return self.broker, self.group, self.topic
+
 
 class InputOffsets:
     """What is still to be moved. `commit_here(group, topic, queue_id, offset)` moves one of this broker."""
@@ -65,20 +70,22 @@ class InputOffsets:
                 self._waiting[place] = max(offset, each.toOffset), 0
 
     async def move(self) -> None:
-        """Tries what waits, once; a broker that fails is left alone for this time."""
+        """Tries what waits, once. A broker that does not answer is left alone for this time; one that refuses a group
+        is asked for the others."""
         if not self._waiting:
             return
         listed = await self._peers.listed({place.broker for place in self._waiting})
-        failed: dict[str, RmqError] = {}
+        failed: dict[tuple[str, ...], RmqError] = {}
         for place, (offset, tries) in list(self._waiting.items()):
             try:
                 if place.broker not in listed:
                     raise unlisted(place.broker)
-                if place.broker in failed:
-                    raise failed[place.broker]
+                if failure := failed.get((place.broker,)) or failed.get(place.subscription):
+                    raise failure
                 await self._move_there(place, offset)
             except RmqError as error:
-                failed[place.broker] = error
+                is_silent = isinstance(error, Unreachable | RequestTimeout)
+                failed[(place.broker,) if is_silent else place.subscription] = error
                 if self._waiting.get(place) == (offset, tries):
                     self._note_failure(place, offset, tries + 1, error)
             else:

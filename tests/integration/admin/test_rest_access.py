@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import urllib.error
@@ -10,8 +11,12 @@ from typing import TYPE_CHECKING
 
 import httpx
 import pytest
+from fastapi import FastAPI
 
+from rmqspark.admin.config import AdminConfig
 from rmqspark.admin.gate import MOST_BODY_BYTES
+from rmqspark.admin.server import serving
+from rmqspark.errors import InvalidArgument
 
 from .conftest import ADMIN_TOKEN, READ_TOKEN, Rest, served
 
@@ -30,6 +35,18 @@ def guarded(mq: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Itera
     tokens = {"admin_token": ADMIN_TOKEN, "read_token": READ_TOKEN}
     with served(mq.namesrv, tmp_path_factory.mktemp("guarded"), **tokens) as rest:
         yield rest
+
+
+def test_an_address_that_cannot_be_had_is_no_port_in_use() -> None:
+    """Whoever names one that is another machine's is told what is wrong with it, as of brokers."""
+
+    async def serve() -> None:
+        elsewhere = AdminConfig(bind_address="203.0.113.1", admin_port=0, insecure=True)
+        async with serving(FastAPI(), elsewhere):
+            pass
+
+    with pytest.raises(InvalidArgument, match=r"Cannot listen on 203\.0\.113\.1:0: Cannot assign"):
+        asyncio.run(serve())
 
 
 def requests(rest: Rest) -> list[tuple[str, str]]:

@@ -176,8 +176,10 @@ def test_a_setting_is_changed_where_it_can_be(rest: Rest, rmq: Rmq) -> None:
         ({"storePathRootDir": "/etc"}, 400, "invalid_argument"),
         ({"fileReservedTime": "soon"}, 400, "invalid_argument"),
         ({"fileReservedTime": "1\nlistenPort=1"}, 400, "invalid_argument"),
+        ({"fileReservedTime": "48", "fileReservedTimes": "48"}, 400, "invalid_argument"),
     ):
         rest.problem("PATCH", "/api/v1/config/broker-a", status, code, json={"settings": settings})
+    assert rmq.admin.broker_config("broker-a")["fileReservedTime"] == "72"
 
 
 def test_the_record_outlives_the_process(rmq: Rmq, topic: str, tmp_path: Any) -> None:

@@ -316,6 +316,8 @@ def test_health_is_told_without_the_cluster(rest: Rest) -> None:
         ("/api/v1/topics/filled/messages?key=a&tags=b", 400, "invalid_argument"),
         ("/api/v1/topics/filled/messages?key=a&body=b", 400, "invalid_argument"),
         ("/api/v1/topics/filled/messages?cursor=eyJicm9rZXItYS8wIjpbImEiLDFdfQ", 400, "invalid_argument"),
+        ("/api/v1/topics/filled/messages?cursor=eyJicm9rZXItYS8wIjo1fQ", 400, "invalid_argument"),  # {"broker-a/0":5}
+        ("/api/v1/topics/filled/messages?cursor=eyJicm9rZXItYS8wIjpbMSwyLDNdfQ", 400, "invalid_argument"),  # [1,2,3]
         ("/api/v1/nothing", 404, "not_found"),
         ("/nothing", 404, "not_found"),
     ],

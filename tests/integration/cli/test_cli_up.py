@@ -211,11 +211,11 @@ def test_a_place_that_cannot_be_written_is_named(processes: Any, tmp_path: Path)
     assert "Traceback" not in outcome.err
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="stands in for a full disk")
-def test_a_directory_that_takes_no_file_is_named_with_the_reason(processes: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("brokers", ["1", "2"])
+def test_a_directory_that_takes_no_file_is_named_with_the_reason(processes: Any, tmp_path: Path, brokers: str) -> None:
     """A start that cannot be announced names the directory and what to do, not the file, which is ours."""
     (tmp_path / "store" / "endpoints.tmp" / "in the way").mkdir(parents=True)
-    outcome = processes.run("up", "--store", "store", *FREE_PORTS)
+    outcome = processes.run("up", "--store", "store", "--brokers", brokers, *FREE_PORTS)
     assert outcome.code == 1
     assert "Nothing can be written in store: Is a directory." in outcome.err
     assert "Make room on that disk" in outcome.err

@@ -89,7 +89,7 @@ def wait_until_written(up: UpProcess, partition: DirectPartition, monkeypatch: p
 def test_a_kill_in_the_middle_of_a_read(up: UpProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is in the files is read to the end though the broker died at the first batch, and it is all that was
     acknowledged; what was not written yet is an error until the broker is back, and then it is there."""
-    monkeypatch.setattr(direct, "NARROW_ROWS", 500)
+    monkeypatch.setattr(direct, "rows_of_a_batch", lambda _: 500)
     send(up, 0, 4000)
     partition = plan(up)
     wait_until_written(up, partition, monkeypatch)

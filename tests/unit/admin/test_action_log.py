@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 from typing import TYPE_CHECKING
 
 import pytest
@@ -51,6 +52,34 @@ def test_one_that_was_cut_off_is_there_after_a_restart(tmp_path: Path) -> None:
         pass
     assert [each.number for each in again.newest(9)] == [3, 2, 1]
     assert [each.number for each in again.newest(1, before=3)] == [2]
+
+
+def test_a_line_that_was_cut_off_takes_no_other_along(tmp_path: Path) -> None:
+    """What is begun next is on the record, also if that is cut off in turn."""
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"number": 1, "at_ms"')
+    cut_off = ActionLog(path, ManualClock()).recording("ann", "two", "y", "")
+    cut_off.__enter__()
+    assert [each.name for each in ActionLog(path, ManualClock()).newest(9)] == ["two"]
+
+
+def test_what_the_disk_takes_a_part_of_is_not_recorded(tmp_path: Path) -> None:
+    """So it is not done; once there is room again, all is as it was."""
+    path = tmp_path / "a.jsonl"
+    log = ActionLog(path, ManualClock())
+    with log.recording("ann", "one", "x", ""):
+        pass
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 20, limits[1]))
+    try:
+        with pytest.raises(StoreError, match="cannot be recorded"):
+            log.recording("ann", "two", "y", "").__enter__()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    with log.recording("ann", "three", "z", ""):
+        pass
+    told = [(each.name, each.outcome) for each in ActionLog(path, ManualClock()).newest(9)]
+    assert told == [("three", "done"), ("one", "done")]
 
 
 def test_the_file_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import io
 import json
 import sys
+from unittest.mock import MagicMock
 
 import pytest
 
 from rmqspark.cli.group import seconds_behind
 from rmqspark.cli.options import confirm
 from rmqspark.cli.output import complain, json_text, print_facts, print_json, print_table, safe
-from rmqspark.client.descriptions import GroupQueue
+from rmqspark.cli.topic import describe
+from rmqspark.client.descriptions import GroupQueue, TopicDescription, TopicOnBroker
 from rmqspark.errors import InvalidArgument
 from rmqspark.model import MessageQueue
 
@@ -48,6 +50,17 @@ def test_what_went_wrong_is_told_in_print(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(sys, "stderr", Terminal())
     complain("Error: \x9b2J\x1b]0;owned\x07")
     assert sys.stderr.getvalue() == "Error: \\x9b2J\\x1b]0;owned\\x07\n"
+
+
+def test_what_servers_call_themselves_is_told_in_print(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever may register a broker says what its name is."""
+    topic = TopicDescription("t", [TopicOnBroker("b\x1b[2J", 1, 1, "rw")], [], {"c\x9b2J": "away"})
+    admin = MagicMock()
+    admin.return_value.__enter__.return_value.topic.return_value = topic
+    monkeypatch.setattr("rmqspark.client.admin.AdminClient", admin)
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    describe("t")
+    assert sys.stdout.getvalue().startswith("t (NORMAL): 1 queue (rw) on b\\x1b[2J, 0 messages; unknown on c\\x9b2J\n")
 
 
 def test_tables_say_unknown_rather_than_guess(capsys: pytest.CaptureFixture[str]) -> None:
@@ -110,6 +123,13 @@ def test_what_cannot_be_undone_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
     with pytest.raises(InvalidArgument, match="Nobody can be asked here.*--yes"):
         confirm("Delete?", yes=False)
+
+
+def test_a_question_is_asked_in_print(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is to be replaced may be anybody's."""
+    monkeypatch.setattr(sys, "stdin", Terminal("y\n"))
+    confirm("From \x1b[2J to b?", yes=False)
+    assert "From \\x1b[2J to b?" in capsys.readouterr().err
 
 
 def test_ctrl_c_at_a_question_is_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,7 +79,18 @@ def test_what_was_read_under_leases_is_known_in_full_or_not_committed() -> None:
 
 def test_who_holds_rows_is_asked_where_no_name_server_answers(caplog: pytest.LogCaptureFixture) -> None:
     """They may keep reports, too."""
-    cluster = Cluster(b=[read(1, 2, 3)])
+    assert inputs(unlisted(b=[read(1, 2, 3)]), "b") == [read(1, 2, 3)]
+    assert "not all of it: No broker is registered" in caplog.text
+
+
+def test_leases_are_not_known_in_full_where_no_name_server_answers() -> None:
+    """Others may keep reports that those who hold rows have not got."""
+    with pytest.raises(NotCommitted, match="not known in full: No broker is registered"):
+        inputs(unlisted(a=[read(0, 0, 5, lease=6)], b=[read(1, 2, 3, lease=7)]), "b")
+
+
+def unlisted(**told: list[InputRange] | RmqError) -> Cluster:
+    """A cluster of which nobody says who is in it."""
+    cluster = Cluster(**told)
     cluster.cluster_info = ClusterInfo  # type: ignore[method-assign, assignment]
-    assert inputs(cluster, "b") == [read(1, 2, 3)]
-    assert "could not be found out" in caplog.text
+    return cluster

@@ -95,6 +95,15 @@ def test_a_folder_of_stores(folder: Path) -> None:
     assert read(folder, subscribe="%RETRY%g")[0][1] == "%RETRY%g"
 
 
+def test_a_topic_with_a_percent_sign_is_as_any_other(tmp_path: Path) -> None:
+    """RocketMQ allows it in names, at their beginning, too; only a group's own prefixes mean something."""
+    store = tmp_path / "broker-a"
+    make_store(store, "%off", "%DLQ%g").close()
+    off = [("broker-a", "%off", 0, 0, b"%off")]
+    assert read(store) == off + orders("broker-a")
+    assert read(store, subscribePattern=".*off") == off
+
+
 def test_ranges_by_queue_offset_time_and_tag(folder: Path) -> None:
     """What assign, startingOffsets, endingOffsets and times say holds as with a broker."""
     store = folder / "broker-a"

@@ -14,6 +14,7 @@ from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import (
     FlushTimeout,
     GroupNotFound,
+    NoPermission,
     NotSupported,
     TopicNotFound,
     TransactionError,
@@ -369,6 +370,26 @@ def test_offsets_that_cannot_be_moved_are_tried_again() -> None:
     peers.answers["b"] = OffsetResponseHeader(0)
     asyncio.run(offsets.move())
     assert moved(peers) == [9, 9, 9]
+
+
+def test_a_group_that_a_broker_refuses_holds_up_no_other() -> None:
+    """Another query's group moves there all the same; the queues of the one that is refused are not asked for each."""
+    peers = ScriptedPeers(b=OffsetResponseHeader(0))
+    plain = peers.call
+
+    async def call(broker: str, code: RequestCode, header: Any, *rest: Any, **more: Any) -> Response:
+        if header.consumerGroup == "refused":
+            peers.asked.append((broker, code, header))
+            raise NoPermission("Not this one.")
+        return await plain(broker, code, header, *rest, **more)
+
+    peers.call = call  # type: ignore[method-assign]
+    offsets = InputOffsets("a", lambda *place: None, peers)  # type: ignore[arg-type]
+    offsets.want([InputRange("refused", "t", "b", queue, 0, 7) for queue in range(3)])
+    offsets.want([InputRange("g", "t", "b", 0, 0, 9)])
+    asyncio.run(offsets.move())
+    assert moved(peers) == [9]
+    assert [header.consumerGroup for _, _, header in peers.asked].count("refused") == 1
 
 
 def test_brokers_that_nobody_lists_are_not_looked_for() -> None:

@@ -6,8 +6,6 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from anyio import to_thread
-
 from rmqspark.admin.console import words
 from rmqspark.admin.console.addresses import path
 from rmqspark.admin.console.bodies import preview, visible
@@ -127,7 +125,7 @@ async def _resend(frame: Frame, name: str, ids: list[str], changed: Change) -> N
     """First how many it would be, then those."""
     actions = frame.visit.desk.actions
     try:
-        plan = await to_thread.run_sync(lambda: actions.resend("", name, ResendRequest(ids=ids, dry_run=True)))
+        plan = await frame.visit.look(lambda: actions.resend("", name, ResendRequest(ids=ids, dry_run=True)))
     except RmqError as error:
         frame.complain(error)
         return

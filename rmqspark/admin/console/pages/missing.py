@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from anyio import to_thread
 from nicegui import ui
 
 from rmqspark.admin.console.addresses import path
@@ -62,7 +61,7 @@ async def _meant(frame: Frame) -> Node | None:
     if not asked or not kind:
         return None
     try:
-        names = await to_thread.run_sync(lambda: all_names(frame.visit.cluster, Silence()))
+        names = await frame.visit.look(lambda: all_names(frame.visit.cluster, Silence()))
     except RmqError:
         return None
     name = nearest(asked, [each.name for each in names if each.kind == kind])

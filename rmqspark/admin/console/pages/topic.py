@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from anyio import to_thread
-
 from rmqspark.admin.console import words
 from rmqspark.admin.console.addresses import path
 from rmqspark.admin.console.groups_table import group_columns
@@ -126,7 +124,7 @@ def _groups(visit: Visit, document: _Document) -> Node:
 
 async def _show_schema(frame: Frame, name: str) -> None:
     try:
-        found = await to_thread.run_sync(lambda: look.schema(frame.visit.cluster, name, _SAMPLED))
+        found = await frame.visit.look(lambda: look.schema(frame.visit.cluster, name, _SAMPLED))
     except RmqError as error:
         frame.complain(error)
         return

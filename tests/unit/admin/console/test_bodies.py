@@ -70,6 +70,12 @@ def test_any_bytes_can_be_shown(body: bytes, all_of_it: bool) -> None:
     assert len(preview(body)) <= 125
 
 
+@pytest.mark.parametrize("character", ["\x1b", "\x9b", "\u061c", "\u200f", "\u2028", "\u202e", "\u2069", "\ud800"])
+def test_what_hides_or_turns_a_text_is_shown_as_its_code(character: str) -> None:
+    """The same as on a terminal, and halves of surrogate pairs, which no page can hold."""
+    assert visible(f"a{character}b") == f"a\\u{ord(character):04x}b"
+
+
 @pytest.mark.parametrize("character", ["x", "\x00", "\u202e"])
 def test_what_is_left_out_is_counted(character: str) -> None:
     """As characters of the body, however they are shown; at the most that there can be of one, too."""

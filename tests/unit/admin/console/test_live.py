@@ -8,10 +8,16 @@ from typing import Any
 import pytest
 from anyio.from_thread import start_blocking_portal
 
+from rmqspark.admin.config import AdminConfig
 from rmqspark.admin.console.live import Live
 from rmqspark.admin.console.nodes import find, h, texts
+from rmqspark.admin.console.preferences import Preferences
+from rmqspark.admin.console.sessions import Sessions
+from rmqspark.admin.console.visits import Visit
 from rmqspark.errors import RequestTimeout
 from rmqspark.testing.manual_clock import ManualClock
+
+TOKENS = AdminConfig(admin_token="a" * 16, read_token="r" * 16)
 
 
 class Watched:
@@ -31,7 +37,11 @@ class Scene:
         self.clock = ManualClock()
         self.watch = Watched()
         self.number, self.error = 1, None
-        visit: Any = SimpleNamespace(cluster=SimpleNamespace(clock=self.clock), watch=self.watch, path="/x")
+        self.sessions = Sessions(TOKENS, self.clock)
+        self.cookie = self.sessions.begin(TOKENS.read_token)
+        desk: Any = SimpleNamespace(cluster=SimpleNamespace(clock=self.clock))
+        watch: Any = self.watch
+        visit = Visit(desk, watch, self.sessions, self.cookie, "1.2.3.4", "http://h", "", "/x", {}, {}, Preferences())
         self.live = Live(visit, self.read, lambda number: h("b", str(number)), **options)
 
     def read(self) -> int:
@@ -73,6 +83,17 @@ def test_what_is_old_stays_with_its_age() -> None:
     assert texts(find(node, "b")[0]) == "1"
     scene.error, scene.number = None, 2
     assert texts(scene.shown()) == "Live, every 3 s. Pause 2"
+
+
+def test_nothing_more_is_read_once_somebody_has_signed_out() -> None:
+    """A browser may keep the page open all the same; what was read before is what it has."""
+    scene = Scene()
+    scene.shown()
+    scene.sessions.end(scene.cookie)
+    scene.number = 2
+    node = scene.shown()
+    assert "You are not signed in." in texts(node)
+    assert texts(find(node, "b")[0]) == "1"
 
 
 def test_an_empty_answer_of_nobody_is_none() -> None:
