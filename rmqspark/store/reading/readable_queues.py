@@ -11,6 +11,7 @@ import numpy as np
 
 from rmqspark.store.queues.consume_queue import ENTRY_DTYPE
 from rmqspark.store.reading.measuring import Extent, measure
+from rmqspark.store.reading.wanted_entries import has_message
 
 if TYPE_CHECKING:
     from rmqspark.store.log.commit_log import CommitLog
@@ -61,13 +62,13 @@ class ReadableQueues:
         return measure(self._log, queue, start, end, **bounds) if queue is not None else Extent(start)
 
     def locate(self, topic: str, queue_id: int, offset: int) -> tuple[int, int] | None:
-        """(physical offset, size) of a queue's message; None where it is gone or damaged."""
+        """(physical offset, size) of a queue's message; None where it is gone or lost. Raises DamagedFile where
+        the queue itself is."""
         queue = self._queues.get(topic, queue_id)
         if queue is None or not queue.min_offset <= offset < queue.max_offset:
             return None
         physical_offset, size, _ = queue.entry(offset)
-        is_there = self._log.min_offset <= physical_offset and size <= self._log.end_offset - physical_offset
-        return (physical_offset, size) if is_there else None
+        return (physical_offset, size) if has_message(self._log, physical_offset, size) else None
 
     def entries(self, topic: str, queue_id: int, start: int, end: int) -> Entries:
         """The readable ones of the entries [start, end): physical offsets, sizes, tags codes (or deliver times)."""
