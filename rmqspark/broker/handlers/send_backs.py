@@ -7,8 +7,10 @@ differ on purpose: only what consumers can read may be sent back, and under SYNC
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from rmqspark.broker.flush_waiters import settle
 from rmqspark.broker.metrics.if_memory_allows import IF_MEMORY_ALLOWS
 from rmqspark.broker.redelivery import dead_letter_draft, is_dead, retry_draft
 from rmqspark.errors import DecodeError, MessageNotFound, RmqError, ServerFault
@@ -117,7 +119,7 @@ class SendBackHandlers:
         """Returns when it is safe. Raises what it is refused with."""
         place = self._appender.append_together([draft], again=True)[0]
         safe: asyncio.Future[RmqError | None] = asyncio.get_running_loop().create_future()
-        self._appender.when_safe(place.physical_offset + place.size, safe.set_result)
+        self._appender.when_safe(place.physical_offset + place.size, partial(settle, safe))
         if is_new_topic:
             self._publisher.hurry()
             await self._publisher.save()
