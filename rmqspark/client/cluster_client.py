@@ -124,15 +124,16 @@ class ClusterClient:
             last = None
         try:
             data = self.name_servers.route(topic, None if last is None else KNOWN_TIMEOUT_MS)
+            is_known = data is not None or last is None or self._is_any_registered(last.brokers)
         except Unreachable:
             if last is None:
                 raise
-            with self._lock:
-                self._routes.keep(topic, self.clock.monotonic_ms())
-            return last
+            data, is_known = None, False
         if data is not None:
             return self._keep(topic_route(topic, data))
-        if last is not None and not self._is_any_registered(last.brokers):
+        if last is not None and not is_known:
+            with self._lock:
+                self._routes.keep(topic, self.clock.monotonic_ms())
             return last
         self._forget(topic)
         made = "Brokers make it themselves, when they have something for it." if is_made_by_brokers(topic) else ""
@@ -277,7 +278,7 @@ class ClusterClient:
 
     def _is_any_registered(self, broker_names: Iterable[str]) -> bool:
         """Whether the name servers know any of these brokers: those that do can be believed about its topics."""
-        return not self.cluster_info().brokerAddrTable.keys().isdisjoint(broker_names)
+        return not self.cluster_info(KNOWN_TIMEOUT_MS).brokerAddrTable.keys().isdisjoint(broker_names)
 
     def _forget(self, topic: str) -> None:
         with self._lock:

@@ -252,6 +252,31 @@ def test_a_name_server_that_knows_nothing_yet_is_not_believed() -> None:
         assert send(names)[0].queue_offset == 41
 
 
+def test_name_servers_that_know_nothing_yet_are_asked_every_five_seconds() -> None:
+    """Not with every message, until the brokers have registered again."""
+    clock = ManualClock()
+    known = answer(body=route("x:1").encode(standard=True))
+    nobody = [NO_TOPIC, ASKED_BROKERS, answer(body=registered().encode(standard=True))]
+    script = [ASKED_ROUTE, known, ASKED_ROUTE, *nobody, ASKED_ROUTE, known, wait_for_close()]
+    with ScriptedPeer(script) as names, ClusterClient(names.address, clock=clock) as cluster:
+        first = cluster.route("t")
+        clock.advance(seconds=31)
+        assert all(cluster.route("t") is first for _ in range(3))
+        clock.advance(seconds=5)
+        assert cluster.route("t") is not first
+
+
+def test_name_servers_that_stop_before_they_have_told_which_brokers_there_are() -> None:
+    """The known route is used, as where none of them answers at all."""
+    clock = ManualClock()
+    script = [ASKED_ROUTE, answer(body=route("x:1").encode(standard=True)), ASKED_ROUTE, NO_TOPIC, ASKED_BROKERS, cut()]
+    with ScriptedPeer(script) as names, ClusterClient(names.address, clock=clock) as cluster:
+        first = cluster.route("t")
+        clock.advance(seconds=31)
+        names._listener.close()
+        assert cluster.route("t") is first
+
+
 def test_a_topic_that_one_name_server_does_not_know_is_asked_of_the_next() -> None:
     """One of two that has just started costs a question, not an error."""
     with (
