@@ -109,7 +109,7 @@ class SlaveRole:
         config = given.config
         self._ha_master_address = config.ha_master_address
         self._cuts_all = config.ha_cut_tail
-        self._sync_flush = given.syncs_flush
+        self._sync_flush = given.store_config.syncs_flush
         self._flusher = flusher
         self.tables = TableSync(
             tables,

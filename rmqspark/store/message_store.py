@@ -199,7 +199,7 @@ class MessageStore:
     @property
     def safe_offset(self) -> int:
         """Physical offset below which everything is as safe as the flush mode promises: on disk in SYNC_FLUSH."""
-        return self._log.flushed_offset if self._config.flush_disk_type == "SYNC_FLUSH" else self._log.end_offset
+        return self._log.flushed_offset if self._config.syncs_flush else self._log.end_offset
 
     @property
     def is_flushing(self) -> bool:

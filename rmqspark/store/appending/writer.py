@@ -73,7 +73,7 @@ class Writer:
         self._dispatcher = dispatcher
         self._gate = gate
         self._clock = clock
-        self._is_sync = config.flush_disk_type == "SYNC_FLUSH"
+        self._is_sync = config.syncs_flush
         self._max_body_bytes = config.max_message_size
         self._max_record_bytes = config.max_message_size + _RECORD_OVERHEAD_BYTES
         self.store_host = ZERO_HOST
