@@ -115,9 +115,6 @@ class RouteCache:
     def forget(self, topic: str) -> None:
         self._routes.pop(topic, None)
 
-    def routes(self) -> list[TopicRoute]:
-        return [route for route, _ in self._routes.values()]
-
 
 def _fresh_ms(route: TopicRoute) -> int:
     if route.borrowed:
