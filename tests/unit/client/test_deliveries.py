@@ -287,6 +287,26 @@ def test_a_topic_that_one_name_server_does_not_know_is_asked_of_the_next() -> No
         assert cluster.route("t").brokers == {"broker-0": {0: "x:1"}}
 
 
+def test_what_one_name_server_is_too_busy_for_is_asked_of_the_next() -> None:
+    """A refusal is no answer."""
+    with (
+        ScriptedPeer([ASKED_ROUTE, answer(BUSY), wait_for_close()]) as full,
+        namesrv(route("x:1")) as names,
+        ClusterClient(f"{full.address};{names.address}") as cluster,
+    ):
+        assert cluster.route("t").brokers == {"broker-0": {0: "x:1"}}
+
+
+def test_brokers_that_one_name_server_does_not_know_are_asked_of_the_next() -> None:
+    """As topics are: one of two that has just started knows none of them yet."""
+    with (
+        ScriptedPeer([ASKED_BROKERS, answer(body=registered().encode(standard=True)), wait_for_close()]) as empty,
+        ScriptedPeer([ASKED_BROKERS, answer(body=registered("x:1").encode(standard=True)), wait_for_close()]) as names,
+        ClusterClient(f"{empty.address};{names.address}") as cluster,
+    ):
+        assert cluster.broker_address("broker-0") == "x:1"
+
+
 def test_a_broker_that_comes_back_while_no_name_server_answers_is_found_where_it_was() -> None:
     """Messages need brokers only: the address as last known is tried again."""
     with ScriptedPeer() as nobody:
