@@ -19,7 +19,7 @@ from rmqspark.whole_numbers import whole_number
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rmqspark.protocol.bodies.route import TopicRouteData
+    from rmqspark.protocol.bodies.route import ClusterInfo, TopicRouteData
 
 MASTER_ID = 0
 ROUTE_FRESH_MS = 30_000  # RocketMQ's pollNameServerInterval
@@ -80,6 +80,11 @@ def borrowed_route(topic: str, template: TopicRoute, queue_count: int) -> TopicR
         if queue.queue_id < queue_count
     )
     return TopicRoute(topic, publish_queues, (), template.brokers, borrowed=True)
+
+
+def registered_masters(info: ClusterInfo) -> list[str]:
+    """The names of all brokers whose master is there, in order."""
+    return sorted(name for name, broker in info.brokerAddrTable.items() if MASTER_ID in broker.brokerAddrs)
 
 
 class RouteCache:
