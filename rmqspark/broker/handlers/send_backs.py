@@ -101,19 +101,14 @@ class SendBackHandlers:
         return record.topic if self._topics.get(named) is None else named
 
     def _record(self, physical_offset: int) -> Record:
-        """The message there, if it is one that consumers read: what only looks like a record, in the body of another
-        message, is in no queue."""
+        """The message there, if it is one that consumers read."""
         try:
             record = decode_record(self._store.read_at(physical_offset))
         except (MessageNotFound, DecodeError):
             record = None
-        if record is None or record.topic in NOT_SENDABLE or not self._is_in_place(record, physical_offset):
+        if record is None or record.topic in NOT_SENDABLE or not self._store.queues.holds(record):
             raise ServerFault(f"look message by offset failed, {physical_offset}")  # RocketMQ's words
         return record
-
-    def _is_in_place(self, record: Record, physical_offset: int) -> bool:
-        place = self._store.queues.locate(record.topic, record.queue_id, record.queue_offset)
-        return place == (physical_offset, record.size)
 
     async def _stored(self, draft: Draft, *, is_new_topic: bool) -> None:
         """Returns when it is safe. Raises what it is refused with."""
