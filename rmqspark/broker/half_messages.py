@@ -216,7 +216,7 @@ class HalfMessages:
     def resume(self, physical_offset: int) -> None:
         """Makes what was set aside a half message again. Raises MessageNotFound; TransactionError where its transaction
         was committed, or is open once more already; NotSupported without an index, which alone knows."""
-        record = decode_record(self._store.read_at(physical_offset))
+        record = decode_record(self._store.read_message_at(physical_offset))
         if record.topic != CHECK_MAX_TIME_TOPIC:
             raise NotFound(f"The message at {physical_offset} was not set aside.", hint=f"See {CHECK_MAX_TIME_TOPIC}.")
         if not self._store.has_index:
