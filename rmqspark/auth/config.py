@@ -14,6 +14,7 @@ from rmqspark.auth.users import User, UserType
 from rmqspark.errors import InvalidArgument, NotThereYet
 from rmqspark.remoting.access import Credentials
 from rmqspark.settings import camel_case, setting
+from rmqspark.whole_numbers import whole_number
 
 _PACKAGE: Final = "org.apache.rocketmq.auth."
 _CLASSES: Final = {
@@ -118,10 +119,10 @@ class AuthConfig:
 
 def codes_in(setting_name: str, text: str) -> frozenset[int]:
     """The request codes of a whitelist. Raises InvalidArgument for what is no number."""
-    words = [word.strip() for word in text.split(",") if word.strip()]
-    if not all(word.isdecimal() for word in words):
+    codes = {whole_number(word.strip()) for word in text.split(",") if word.strip()}
+    if None in codes:
         raise InvalidArgument(f"{camel_case(setting_name)} is {text!r}, but must be request codes: 105,106.")
-    return frozenset(map(int, words))
+    return frozenset(code for code in codes if code is not None)
 
 
 def _read(setting_name: str, text: str, name: str, secret: str) -> tuple[str, str] | None:

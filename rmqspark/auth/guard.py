@@ -21,6 +21,7 @@ from rmqspark.auth.rights import RIGHTS
 from rmqspark.auth.users import UserStatus, subject_key
 from rmqspark.errors import NoPermission
 from rmqspark.protocol.codes import Version
+from rmqspark.protocol.headers.consume import UNIQUE_KEY_QUERY
 from rmqspark.protocol.signature import ACCESS_KEY, SIGNATURE, signature
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from rmqspark.auth.users import User
     from rmqspark.remoting.request import Connection, Request
 
-_UNIQUE_KEY_QUERY: Final = "_UNIQUE_KEY_QUERY"  # older clients set it when they have signed
 _NOBODYS_PASSWORD: Final = "there is no such user"  # noqa: S105 - nobody has it
 _MOST_TOLD: Final = 1_000
 
@@ -140,6 +140,6 @@ def _printable(text: str) -> str:
 
 
 def _signed(request: Request[Any], fields: Mapping[str, str]) -> Mapping[str, str]:
-    if request.version <= Version.V4_9_3 and _UNIQUE_KEY_QUERY in fields:
-        return {name: value for name, value in fields.items() if name != _UNIQUE_KEY_QUERY}
+    if request.version <= Version.V4_9_3 and UNIQUE_KEY_QUERY in fields:  # older clients set it when they have signed
+        return {name: value for name, value in fields.items() if name != UNIQUE_KEY_QUERY}
     return fields

@@ -11,11 +11,11 @@ from rmqspark.protocol.names import check_broker_name
 from rmqspark.remoting.access import Access, Credentials
 from rmqspark.remoting.address import is_loopback
 from rmqspark.remoting.tls.settings import TlsClientSettings, TlsServerSettings
+from rmqspark.replication.stream import MOST_TRANSFER_BYTES
 from rmqspark.settings import check_bounds, setting
 
 _MASTERS = ("ASYNC_MASTER", "SYNC_MASTER")
 _SLAVE = "SLAVE"
-_MOST_TRANSFER_BYTES = (4 << 20) - 12  # what RocketMQ's slave takes at a time
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class BrokerConfig(TlsClientSettings, TlsServerSettings, AuthConfig):
     ha_send_heartbeat_interval: int = setting(5000, "Time after which master and slave say that they live.", unit="ms")
     ha_housekeeping_interval: int = setting(20_000, "Silence after which they hang up.", unit="ms")
     ha_transfer_batch_size: int = setting(
-        32_768, "Bytes of the log sent to a slave at a time.", unit="bytes", at_most=_MOST_TRANSFER_BYTES
+        32_768, "Bytes of the log sent to a slave at a time.", unit="bytes", at_most=MOST_TRANSFER_BYTES
     )
     ha_send_whole_log: bool = setting(False, "(ours) An empty slave gets all of the log, not only its newest file.")
     ha_cut_tail: bool = setting(

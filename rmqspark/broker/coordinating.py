@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rmqspark.client.addresses import parse_addresses
 from rmqspark.txn.coordinator.coordination import Coordination, CoordinationConfig
 from rmqspark.txn.coordinator.peers import Peers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rmqspark.broker.config import BrokerConfig
+    from rmqspark.broker.parts import Given
     from rmqspark.broker.safety import Safety
     from rmqspark.broker.sending.appender import Appender
     from rmqspark.broker.tables import BrokerTables
     from rmqspark.clock import Clock
-    from rmqspark.store.config import StoreConfig
-    from rmqspark.store.files import FileSystem
     from rmqspark.store.message_store import MessageStore
     from rmqspark.txn.ports import ParticipantHere
 
@@ -27,18 +24,15 @@ _DAY_MS: Final = 86_400_000
 
 
 def coordination(
-    config: BrokerConfig,
-    store_config: StoreConfig,
+    given: Given,
     store: MessageStore,
-    files: FileSystem,
     tables: BrokerTables,
     safety: Safety,
     appender: Appender,
-    clock: Clock,
     participant_here: ParticipantHere,
 ) -> Coordination:
     """A coordinator with its ledger replayed. Raises DamagedFile for a ledger that cannot be read."""
-    name_servers = parse_addresses(config.namesrv_addr, "namesrv_addr") if config.namesrv_addr else ()
+    config, store_config, clock = given.config, given.store_config, given.clock
     return Coordination(
         CoordinationConfig(
             config.broker_name,
@@ -49,9 +43,9 @@ def coordination(
             restate_after_bytes=store_config.mapped_file_size_commit_log,
         ),
         store,
-        files,
+        given.files,
         clock,
-        peers=Peers(config.broker_name, name_servers, config.access),
+        peers=Peers(config.broker_name, given.name_servers, config.access),
         append=appender.append_together,
         flush_to=safety.flushed,
         participant_here=participant_here,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import structlog
 
@@ -13,6 +14,8 @@ from rmqspark.errors import FlushTimeout, RmqError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+T = TypeVar("T")
+
 log = structlog.get_logger("rmqspark.broker")
 
 
@@ -20,6 +23,12 @@ class FlushWaiter(NamedTuple):
     end_offset: int  # physical: where the last byte waited for ends
     deadline: float  # loop time, seconds
     done: Callable[[RmqError | None], None]
+
+
+def settle(future: asyncio.Future[T], outcome: T) -> None:
+    """Tells who waits, if anybody does still: a server that closes gives up waiting."""
+    if not future.done():
+        future.set_result(outcome)
 
 
 def _not_on_disk() -> RmqError:
@@ -48,18 +57,10 @@ class FlushWaiters:
 
     async def wait(self, end_offset: int) -> None:
         """Returns, or raises what went wrong."""
-        answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-        def done(error: RmqError | None) -> None:
-            if answered.done():  # nobody waits any more
-                return
-            if error is None:
-                answered.set_result(None)
-            else:
-                answered.set_exception(error)
-
-        self.add(end_offset, done)
-        await answered
+        answered: asyncio.Future[RmqError | None] = asyncio.get_running_loop().create_future()
+        self.add(end_offset, partial(settle, answered))
+        if (error := await answered) is not None:
+            raise error
 
     def answer(self, offset: int) -> None:
         """Tells those who wait for no more than what ends at `offset`."""

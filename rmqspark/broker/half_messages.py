@@ -216,7 +216,7 @@ class HalfMessages:
     def resume(self, physical_offset: int) -> None:
         """Makes what was set aside a half message again. Raises MessageNotFound; TransactionError where its transaction
         was committed, or is open once more already; NotSupported without an index, which alone knows."""
-        record = decode_record(self._store.read_at(physical_offset))
+        record = decode_record(self._store.read_message_at(physical_offset))
         if record.topic != CHECK_MAX_TIME_TOPIC:
             raise NotFound(f"The message at {physical_offset} was not set aside.", hint=f"See {CHECK_MAX_TIME_TOPIC}.")
         if not self._store.has_index:
@@ -247,17 +247,14 @@ class HalfMessages:
             record = decode_record(self._store.read_at(physical_offset))
         except (MessageNotFound, DecodeError):
             raise ServerFault("Find prepared transaction message failed") from None  # RocketMQ's words
-        if record.topic != HALF_TOPIC or not self._is_in_place(record):
+        if not self._is_half(record):
             raise ServerFault("Find prepared transaction message failed")
         return record
 
-    def _is_in_place(self, record: Record) -> bool:
-        """Whether the half queue has it. The body of any message may hold what looks like one, and who knows where the
-        log ends can have it say the right physical offset."""
-        place = self._store.queues.locate(HALF_TOPIC, 0, record.queue_offset)
-        if place is None:
-            return self._unread.get(record.queue_offset) == record.physical_offset
-        return place == (record.physical_offset, record.size)
+    def _is_half(self, record: Record) -> bool:
+        """Whether the half queue has it, or will as soon as it is readable."""
+        is_there = self._unread.get(record.queue_offset) == record.physical_offset or self._store.queues.holds(record)
+        return record.topic == HALF_TOPIC and is_there
 
     def _check_ended_so(self, half: HalfMessage, outcome: Outcome) -> None:
         known = self._ledger.outcome(half.queue_offset)

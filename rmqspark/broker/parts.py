@@ -84,10 +84,6 @@ class Given(NamedTuple):
     def name_servers(self) -> tuple[str, ...]:
         return parse_addresses(self.config.namesrv_addr, "namesrv_addr") if self.config.namesrv_addr else ()
 
-    @property
-    def syncs_flush(self) -> bool:
-        return self.store_config.flush_disk_type == "SYNC_FLUSH"
-
 
 class Parts:
     """Made from the bottom up. Raises DamagedFile for a ledger that cannot be read."""
@@ -114,7 +110,7 @@ class Parts:
             self.registrar.on_registered = slave.registered
         else:
             self.role = MasterRole(given, store, self.accounts)
-        self.safety = Safety(self.flusher, sync_flush=given.syncs_flush, replicas=self.role.waiters)
+        self.safety = Safety(self.flusher, sync_flush=given.store_config.syncs_flush, replicas=self.role.waiters)
         self.appender = Appender(store, self.safety, self.stats, self.counted)
 
         self.halves = HalfMessages(
@@ -147,12 +143,10 @@ class Parts:
             self.stats,
             clock,
             status_of=lambda *batch: self.coordination.status_of(*batch),  # the two know each other
-            sync_flush=given.syncs_flush,
+            sync_flush=given.store_config.syncs_flush,
             max_message_bytes=given.store_config.max_message_size,
         )
-        self.coordination = coordination(
-            config, given.store_config, store, given.files, tables, self.safety, self.appender, clock, self.resolver
-        )
+        self.coordination = coordination(given, store, tables, self.safety, self.appender, self.resolver)
         self.guard = guard_of(config, self.accounts, store, self.coordination.inputs)
         self.expiry = ExpiryRounds(store, self.flusher, self.needed_offset, clock)
 

@@ -30,18 +30,23 @@ class ReplicaWaiters:
 
     def when_confirmed(self, end_offset: int, done: Callable[[RmqError | None], None]) -> None:
         """Calls `done(None)` when enough slaves have the log up to `end_offset`, else `done` with what went wrong."""
-        if refusal := self._refusal(end_offset):
+        if self._is_confirmed(end_offset):  # by a word that has come already: there may be no other in time
+            done(None)
+        elif refusal := self._refusal(end_offset):
             done(refusal)
         else:
             self._waiters.add(end_offset, done)
 
     async def confirmed(self, end_offset: int) -> None:
         """Returns then, or raises what went wrong."""
-        if self._slaves.confirmed_by(self._wanted) >= end_offset:
+        if self._is_confirmed(end_offset):
             return
         if refusal := self._refusal(end_offset):
             raise refusal
         await self._waiters.wait(end_offset)
+
+    def _is_confirmed(self, end_offset: int) -> bool:
+        return self._slaves.confirmed_by(self._wanted) >= end_offset
 
     def _refusal(self, end_offset: int) -> RmqError | None:
         """Why there is nobody to wait for."""

@@ -109,7 +109,7 @@ class SlaveRole:
         config = given.config
         self._ha_master_address = config.ha_master_address
         self._cuts_all = config.ha_cut_tail
-        self._sync_flush = given.syncs_flush
+        self._sync_flush = given.store_config.syncs_flush
         self._flusher = flusher
         self.tables = TableSync(
             tables,
@@ -135,11 +135,17 @@ class SlaveRole:
         await self.tables.close()
 
     def registered(self, answer: RegisterBrokerResponseHeader) -> None:
-        """A name server says who the master is."""
+        """A name server says who the master is. As long as the log of one comes, nothing is taken of another: neither
+        tables nor whose copy this is would go with it. When the connection ends it is heard of again (`seek`)."""
+        if self.slave.is_connected and self._is_another(answer.haServerAddr):
+            return
         if answer.masterAddr:
             self.tables.master = answer.masterAddr
         if answer.haServerAddr and not self._ha_master_address:
             self.slave.follow(answer.haServerAddr)
+
+    def _is_another(self, ha_address: str | None) -> bool:
+        return bool(ha_address) and not self._ha_master_address and ha_address != self.slave.master
 
     async def seek(self, register: Callable[[], None]) -> None:
         """Registers again and again while no master is connected: that is how a slave hears of a new one."""

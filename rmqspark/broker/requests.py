@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 from rmqspark.auth.handlers import AclHandlers, UserHandlers, WithoutUsers
 from rmqspark.broker.dead_letters import DeadLetters
 from rmqspark.broker.delays.parked_bulks import ParkedBulks
-from rmqspark.broker.group_deletion import GroupDeletion
 from rmqspark.broker.handlers.account_copies import AccountCopyHandlers
 from rmqspark.broker.handlers.bulk import BulkHandlers, check_target
 from rmqspark.broker.handlers.capabilities import CapabilityHandlers
@@ -180,7 +179,7 @@ def _about_administration(given: Given, parts: Parts) -> Iterator[Routes]:
     deletion = TopicDeletion(tables, store, parts.appender, parts.pulls.topic_deleted)
     creations = parts.counted.creations
     yield TopicHandlers(config, topics, parts.publisher, deletion, creations, clock).routes()
-    yield GroupHandlers(config, tables, GroupDeletion(tables, clock), creations, clock).routes()
+    yield GroupHandlers(config, tables, creations, clock).routes()
     yield ProgressHandlers(config, store, topics, tables.offsets, clients, parts.rates, clock).routes()
     yield ConnectionHandlers(clients, clock).routes()
     yield ConsumerCallHandlers(config.broker_name, store, topics, tables.groups, clients).routes()

@@ -33,7 +33,7 @@ def rounds(given: Given, parts: Parts) -> list[Coroutine[Any, Any, None]]:
 def _of_any(given: Given, parts: Parts) -> list[Coroutine[Any, Any, None]]:
     clock, tables = given.clock, parts.tables
     return [
-        _every(parts.pulls.scan_interval_ms, parts.pulls.scan),
+        _every(lambda: parts.pulls.scan_interval_ms, parts.pulls.scan),
         _every(_CLEANING_INTERVAL_MS, parts.heartbeats.expire),
         _every(_CLEANING_INTERVAL_MS, lambda: tables.locks.expire(clock.monotonic_ms())),
         _every(_CLEANING_INTERVAL_MS, lambda: parts.queries.expire(given.steady.now_ms())),
@@ -64,10 +64,11 @@ def _of_slave(given: Given, parts: Parts, role: SlaveRole) -> list[Coroutine[Any
     ]
 
 
-async def _every(interval_ms: int, action: Callable[[], Awaitable[None] | object]) -> None:
-    """A round that fails because of the disk, or for want of memory, is logged; the next one tries again."""
+async def _every(interval_ms: int | Callable[[], int], action: Callable[[], Awaitable[None] | object]) -> None:
+    """A round that fails because of the disk, or for want of memory, is logged; the next one tries again. An interval
+    that goes by a setting that is `live` is asked for each time."""
     while True:
-        await asyncio.sleep(interval_ms / 1000)
+        await asyncio.sleep((interval_ms if isinstance(interval_ms, int) else interval_ms()) / 1000)
         try:
             outcome = action()
             if isinstance(outcome, Awaitable):

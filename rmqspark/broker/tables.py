@@ -109,6 +109,16 @@ class BrokerTables:
         for _, forget in self._of_topics:
             forget([topic])
 
+    def forget_group(self, group: str, *, with_offsets: bool) -> None:
+        """It is in no table any more, nor do its members hold a queue: those that are there still take theirs anew.
+
+        Its offsets and resets stay for the next group of its name, unless they are to go, too.
+        """
+        self.groups.remove(group, self._clock.now_ms())
+        self.locks.forget_group(group)
+        if with_offsets:
+            self.offsets.forget_group(group)
+
     def forget_deleted(self, deleted_since: Callable[[int], Collection[str]]) -> None:
         """Forgets what files said of topics that were deleted after these were saved, each by what it knew.
         `deleted_since` gives the topics deleted after the deletion that has this time."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rmqspark.client.broker_admin import BrokerAdmin
-from rmqspark.client.routes import MASTER_ID
+from rmqspark.client.routes import registered_masters
 from rmqspark.errors import Conflict, InvalidArgument, NotFound, RequestTimeout, TopicNotFound, Unreachable
 from rmqspark.protocol.bodies.route import TopicConfig
 from rmqspark.protocol.names import Perm, check_topic
@@ -100,8 +100,7 @@ def _type_attribute(message_type: str) -> dict[str, str]:
 
 def masters(cluster: ClusterClient) -> list[str]:
     """The names of all brokers whose master is there."""
-    table = cluster.cluster_info().brokerAddrTable
-    return sorted(name for name, broker in table.items() if MASTER_ID in broker.brokerAddrs)
+    return registered_masters(cluster.cluster_info())
 
 
 def parse_perm(perm: str | int) -> int:

@@ -26,6 +26,7 @@ from rmqspark.protocol.headers.admin import (
     TopicRequestHeader,
 )
 from rmqspark.protocol.headers.consume import (
+    UNIQUE_KEY_QUERY,
     ConsumerGroupRequestHeader,
     QueryMessageRequestHeader,
     ViewMessageRequestHeader,
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
 ADMIN_TIMEOUT_MS = 5_000  # RocketMQ's admin client
 QUERY_TIMEOUT_MS = 18_000
 MAX_METRICS_BYTES = 256 << 20
-UNIQUE_KEY_FIELD = "_UNIQUE_KEY_QUERY"
 LATEST_MS = (1 << 63) - 1
 SINGLE_TAG = "SINGLE_TAG"
 
@@ -191,7 +191,7 @@ class BrokerAdmin:
         """Records whose key, or unique id, has this hash; what else has it is for the caller to sort out. `below` is a
         place in the log, which RocketMQ's brokers pass over."""
         header = QueryMessageRequestHeader(topic, key, max_count, begin_ms, end_ms, below)
-        extra = {UNIQUE_KEY_FIELD: "true" if unique else "false"}
+        extra = {UNIQUE_KEY_QUERY: "true" if unique else "false"}
         return self.broker.submit(RequestCode.QUERY_MESSAGE, header, timeout_ms=QUERY_TIMEOUT_MS, extra=extra)
 
     # --- the broker itself -------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
+from rmqspark.client.routes import registered_masters
 from rmqspark.errors import BrokerNotRegistered, NotFound, NotSupported, ServerFault, Unreachable
 from rmqspark.protocol.bodies.txn import TxnDecision
 from rmqspark.protocol.codes import RequestCode
@@ -39,7 +40,6 @@ PREPARE_TIMEOUT_MS = 10_000  # brokers may have to ask each other whose the id i
 DECIDE_TIMEOUT_MS = 60_000  # the answer comes when the batch is readable, and a large one takes seconds to copy
 STATUS_TIMEOUT_MS = 60_000
 _MOST_REDIRECTS = 3
-_MASTER = 0
 
 A = TypeVar("A", bound="_Answer")
 
@@ -163,8 +163,7 @@ def chosen_broker(client: ClusterClient, key: str) -> str:
 
 def masters(client: ClusterClient) -> list[str]:
     """The names of the brokers that may be written to. Unreachable while none is registered."""
-    table = client.cluster_info().brokerAddrTable
-    names = [name for name, broker in table.items() if _MASTER in broker.brokerAddrs]
+    names = registered_masters(client.cluster_info())
     if not names:
         raise Unreachable("No broker is registered.", address=client.namesrv, hint="Is one running? Ask rmq doctor.")
     return names

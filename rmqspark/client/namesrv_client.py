@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from rmqspark.errors import GoingAway, NotFound, NotSupported, RequestTimeout, RmqError, Unreachable
+from rmqspark.errors import Busy, GoingAway, NotFound, NotSupported, RequestTimeout, RmqError, Unreachable
 from rmqspark.protocol.bodies.route import ClusterInfo, TopicList, TopicRouteData
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.cluster import DeleteTopicFromNamesrvRequestHeader, GetRouteInfoRequestHeader
@@ -60,7 +60,8 @@ class NameServers:
         code, timeout = RequestCode.GET_BROKER_CLUSTER_INFO, timeout_ms or self._timeout_ms
         return self._ask_one(
             lambda connection: ClusterInfo.decode(connection.call(code, timeout_ms=timeout).raise_for_code().body),
-            timeout_ms=timeout_ms,
+            lambda info: bool(info.brokerAddrTable),  # else it may have just started
+            timeout_ms,
         )
 
     def views(self) -> dict[str, ClusterInfo | RmqError]:
@@ -134,7 +135,7 @@ class NameServers:
         for address in (first, *(other for other in self.addresses if other != first)):
             try:
                 answer = self._put(question, address, timeout_ms)
-            except (Unreachable, RequestTimeout, GoingAway) as error:
+            except (Unreachable, RequestTimeout, GoingAway, Busy) as error:
                 failures.append(error)
             else:
                 if is_enough(answer):

@@ -42,7 +42,7 @@ class Outages:
 
     def among(self, names: Collection[str]) -> frozenset[str]:
         """Those of these brokers that are silent. Never waits."""
-        return frozenset(name for name in sorted(names) if name in self._questions and self._is_silent(name))
+        return frozenset(name for name in sorted(names) if self._is_silent(name))
 
     def look(self, names: Collection[str]) -> bool:
         """Waits for an answer of each of these brokers that is not known to be silent. Whether some have fallen silent
@@ -66,7 +66,9 @@ class Outages:
         self._questions |= silent
 
     def _is_silent(self, name: str) -> bool:
-        question = self._questions[name]
+        question = self._questions.get(name)  # once: another thread may hear of its answer meanwhile
+        if question is None:
+            return False
         if not question.answer.done():
             return True
         if _is_answered(question):

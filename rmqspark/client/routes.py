@@ -19,7 +19,7 @@ from rmqspark.whole_numbers import whole_number
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rmqspark.protocol.bodies.route import TopicRouteData
+    from rmqspark.protocol.bodies.route import ClusterInfo, TopicRouteData
 
 MASTER_ID = 0
 ROUTE_FRESH_MS = 30_000  # RocketMQ's pollNameServerInterval
@@ -82,6 +82,11 @@ def borrowed_route(topic: str, template: TopicRoute, queue_count: int) -> TopicR
     return TopicRoute(topic, publish_queues, (), template.brokers, borrowed=True)
 
 
+def registered_masters(info: ClusterInfo) -> list[str]:
+    """The names of all brokers whose master is there, in order."""
+    return sorted(name for name, broker in info.brokerAddrTable.items() if MASTER_ID in broker.brokerAddrs)
+
+
 class RouteCache:
     """Routes by topic, each fresh for a while. Not locked: its owner is."""
 
@@ -114,9 +119,6 @@ class RouteCache:
 
     def forget(self, topic: str) -> None:
         self._routes.pop(topic, None)
-
-    def routes(self) -> list[TopicRoute]:
-        return [route for route, _ in self._routes.values()]
 
 
 def _fresh_ms(route: TopicRoute) -> int:

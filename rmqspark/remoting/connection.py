@@ -86,10 +86,12 @@ class AsyncConnection(asyncio.Protocol):
         self, code: int, header: msgspec.Struct | None = None, body: Body = b"", *, timeout_ms: int
     ) -> Response:
         """Sends a request and waits for its answer, whatever its code. Raises RequestTimeout or ConnectionLost."""
-        opaque, answer = self._calls.begin()
-        self._write(encode_request(code, opaque, header, body, sign=self._sign))
+
+        def send(opaque: int) -> None:
+            self._write(encode_request(code, opaque, header, body, sign=self._sign))
+
         try:
-            return await self._calls.wait(opaque, answer, code, timeout_ms)
+            return await self._calls.call(send, code, timeout_ms)
         except RequestTimeout:
             self._leave_if_silent()
             raise

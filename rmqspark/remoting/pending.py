@@ -9,6 +9,8 @@ from rmqspark.errors import Busy, ConnectionLost
 from rmqspark.remoting.unanswered import timed_out
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rmqspark.remoting.response import Response
 
 _MAX_OPAQUE = 0x7FFFFFFF
@@ -29,26 +31,24 @@ class PendingCalls:
         self._opaque = (self._opaque + 1) & _MAX_OPAQUE
         return self._opaque
 
-    def begin(self) -> tuple[int, asyncio.Future[Response]]:
-        """An opaque for a new request, and where its answer will be. Raises Busy, or ConnectionLost after `fail`."""
+    async def call(self, send: Callable[[int], None], code: int, timeout_ms: int) -> Response:
+        """The answer to a request that `send` sends under the opaque it is given. Raises what that does, RequestTimeout
+        or ConnectionLost, and Busy where too many wait; then nothing is sent."""
         if self._lost:
             raise self._connection_lost()
         if len(self._waiting) >= self._limit:
             raise Busy(f"{self._limit} requests to {self._address} wait for their answer already")
         opaque = self.next_opaque()
-        future: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
-        self._waiting[opaque] = future
-        return opaque, future
-
-    async def wait(self, opaque: int, answer: asyncio.Future[Response], code: int, timeout_ms: int) -> Response:
-        """The answer to a request begun before and sent since. Raises RequestTimeout or ConnectionLost."""
+        answer: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
+        self._waiting[opaque] = answer
         try:
+            send(opaque)
             async with asyncio.timeout(timeout_ms / 1000):
                 return await answer
         except TimeoutError:
             raise timed_out(self._address, code, timeout_ms) from None
         finally:
-            self._waiting.pop(opaque, None)
+            del self._waiting[opaque]
 
     def deliver(self, response: Response) -> None:
         future = self._waiting.get(response.opaque)

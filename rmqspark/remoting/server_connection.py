@@ -124,9 +124,9 @@ class ServerConnection(asyncio.BufferedProtocol):
         self, code: int, header: msgspec.Struct | None = None, body: Body = b"", *, timeout_ms: int
     ) -> Response:
         """Sends a request of ours and waits for the client's answer."""
-        opaque, answer = self._calls.begin()
-        self.send(encode_request(code, opaque, header, body))
-        return await self._calls.wait(opaque, answer, code, timeout_ms)
+        return await self._calls.call(
+            lambda opaque: self.send(encode_request(code, opaque, header, body)), code, timeout_ms
+        )
 
     def deliver(self, response: Response) -> None:
         self._calls.deliver(response)

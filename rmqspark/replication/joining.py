@@ -19,7 +19,6 @@ FIRST_WINDOW_BYTES: Final = 64 << 10
 WINDOW_FACTOR: Final = 8
 MOST_COMPARED_BYTES: Final = 64 << 20
 """What is compared, and cut off, at most."""
-_EMPTY: Final = 0  # reported by a log without a byte: the master chooses where to begin
 
 
 class TailDiffers(RmqError):

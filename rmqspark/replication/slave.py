@@ -71,7 +71,7 @@ class Slave:
         return self._master
 
     def follow(self, address: str) -> None:
-        """Connects to this master from now on."""
+        """Connects to this master when it is not connected any more."""
         if address and address != self._master:
             log.info("following a master", address=address, before=self._master)
             self._master = address

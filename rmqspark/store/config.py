@@ -85,6 +85,11 @@ class StoreConfig:
         parse_hours(self.delete_when)
 
     @property
+    def syncs_flush(self) -> bool:
+        """Whether a message counts as stored, and may be read, once it is on disk only."""
+        return self.flush_disk_type == "SYNC_FLUSH"
+
+    @property
     def consume_queue_segment_bytes(self) -> int:
         """The length of a consume queue file in whole entries, rounded up as RocketMQ does."""
         entries = -(-self.mapped_file_size_consume_queue // CONSUME_QUEUE_ENTRY_BYTES)

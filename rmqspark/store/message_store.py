@@ -5,12 +5,16 @@ It belongs to one thread; only `FlushPlan.run` may be called from another. READM
 
 from __future__ import annotations
 
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Final, Unpack
 
+from rmqspark.errors import MessageNotFound, RecordError
 from rmqspark.protocol.buffers.spans import as_bytes
+from rmqspark.protocol.commands.frame import MAX_FRAME_BYTES
 from rmqspark.protocol.records.message_id import ZERO_HOST
+from rmqspark.protocol.records.record import decode_record
 from rmqspark.protocol.records.record_batch import RecordBatch
+from rmqspark.store.appending.writer import RECORD_OVERHEAD_BYTES
 from rmqspark.store.disk_errors import as_store_errors
 from rmqspark.store.figures import StoreFigures
 from rmqspark.store.recovery.scan import LogScan, Records
@@ -199,7 +203,7 @@ class MessageStore:
     @property
     def safe_offset(self) -> int:
         """Physical offset below which everything is as safe as the flush mode promises: on disk in SYNC_FLUSH."""
-        return self._log.flushed_offset if self._config.flush_disk_type == "SYNC_FLUSH" else self._log.end_offset
+        return self._log.flushed_offset if self._config.syncs_flush else self._log.end_offset
 
     @property
     def is_flushing(self) -> bool:
@@ -270,8 +274,19 @@ class MessageStore:
         return self._reader.read_at_offsets(topic, queue_id, queue_offsets)
 
     def read_at(self, physical_offset: int) -> bytes:
-        """The record at a physical offset. Raises MessageNotFound."""
-        return self._log.read_record(physical_offset)
+        """The record at a physical offset, or what looks like one in the body of another. Raises MessageNotFound, also
+        where it says that it is longer than any message: who sent that would have gigabytes read."""
+        most_bytes = max(MAX_FRAME_BYTES, self._config.max_message_size + RECORD_OVERHEAD_BYTES)
+        return self._log.read_record(physical_offset, most_bytes)
+
+    def read_message_at(self, physical_offset: int) -> bytes:
+        """The record at a physical offset, for who may read its topic: one that its queue has there. What a body holds
+        could end in the messages of others. Raises MessageNotFound, DamagedFile."""
+        data = self.read_at(physical_offset)
+        with suppress(RecordError):
+            if self.queues.holds(decode_record(data)):
+                return data
+        raise MessageNotFound(f"No queue has a message at physical offset {physical_offset}.")
 
     def records_from(self, physical_offset: int) -> Iterator[RecordBatch]:
         """Everything in the log from a record's physical offset on, in log order, damage stepped over. A batch is valid

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable
 
     from rmqspark.broker.config import BrokerConfig
-    from rmqspark.broker.group_deletion import GroupDeletion
     from rmqspark.broker.metrics.creation_times import Creation, CreationTimes
     from rmqspark.broker.tables import BrokerTables
     from rmqspark.clock import Clock
@@ -43,18 +42,10 @@ _MOST_BYTES: Final = 16 * 1024  # of one group's configuration, which is kept in
 class GroupHandlers:
     """Creates, changes, deletes and lists groups."""
 
-    def __init__(
-        self,
-        config: BrokerConfig,
-        tables: BrokerTables,
-        deletion: GroupDeletion,
-        creations: CreationTimes,
-        clock: Clock,
-    ) -> None:
+    def __init__(self, config: BrokerConfig, tables: BrokerTables, creations: CreationTimes, clock: Clock) -> None:
         self._max_queues = config.max_queue_nums
         self._tables = tables
         self._groups = tables.groups
-        self._deletion = deletion
         self._creations = creations
         self._clock = clock
 
@@ -83,7 +74,7 @@ class GroupHandlers:
             raise InvalidArgument(
                 f"Group {group!r} belongs to the broker.", hint="Only groups of users can be deleted."
             )
-        self._deletion.forget(group, with_offsets=bool(request.header.cleanOffset))
+        self._tables.forget_group(group, with_offsets=bool(request.header.cleanOffset))
         return self._after_saving()
 
     def config(self, request: Request[GetSubscriptionGroupConfigRequestHeader]) -> Reply:

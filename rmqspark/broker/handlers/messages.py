@@ -14,6 +14,7 @@ from rmqspark.errors import MessageNotFound, NotFound
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.commands.frame import MAX_FRAME_BYTES
 from rmqspark.protocol.headers.consume import (
+    UNIQUE_KEY_QUERY,
     QueryMessageRequestHeader,
     QueryMessageResponseHeader,
     ViewMessageRequestHeader,
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from rmqspark.remoting.request import Request
     from rmqspark.store.message_store import MessageStore
 
-UNIQUE_KEY_QUERY: Final = "_UNIQUE_KEY_QUERY"
 _MOST_MESSAGES: Final = 64
 _MOST_BYTES: Final = MAX_FRAME_BYTES - 4096  # clients take no longer frame, and it has a header, too
 
@@ -83,6 +83,6 @@ class MessageHandlers:
     def view(self, request: Request[ViewMessageRequestHeader]) -> Reply:
         offset = request.header.offset
         try:
-            return Reply(body=self._store.read_at(offset))
+            return Reply(body=self._store.read_message_at(offset))
         except MessageNotFound:
             raise MessageNotFound(f"can not find message by the offset, {offset}") from None  # RocketMQ's words

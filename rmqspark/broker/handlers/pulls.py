@@ -27,7 +27,12 @@ from rmqspark.errors import (
 )
 from rmqspark.protocol.bodies.client import SQL92
 from rmqspark.protocol.codes import RequestCode, ResponseCode
-from rmqspark.protocol.headers.consume import PullFlag, PullMessageRequestHeader, PullMessageResponseHeader
+from rmqspark.protocol.headers.consume import (
+    OFFSET_RESET,
+    PullFlag,
+    PullMessageRequestHeader,
+    PullMessageResponseHeader,
+)
 from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Routes
 from rmqspark.store.reading.reader import ReadResult, ReadStatus
@@ -54,8 +59,6 @@ if TYPE_CHECKING:
     from rmqspark.store.message_store import MessageStore
 
 PullRequest: TypeAlias = "Request[PullMessageRequestHeader]"
-
-OFFSET_RESET: Final = "OFFSET_RESET"
 
 _CODES: Final = {
     ReadStatus.FOUND: ResponseCode.SUCCESS,

@@ -8,9 +8,11 @@ As there, nobody looks for the message: whether it was there, the handle's holde
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from rmqspark.broker.delays.recalls import checked_handle, recall_draft
+from rmqspark.broker.flush_waiters import settle
 from rmqspark.errors import FlushTimeout, RmqError, ServerFault
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.faults import to_response
@@ -81,7 +83,7 @@ class RecallHandlers:
         try:
             self._require_room()
             place = self._appender.append_together([draft])[0]
-            self._appender.when_safe(place.physical_offset + place.size, safe.set_result)
+            self._appender.when_safe(place.physical_offset + place.size, partial(settle, safe))
             error = await safe
         except RmqError as refusal:
             error = refusal

@@ -7,8 +7,10 @@ differ on purpose: only what consumers can read may be sent back, and under SYNC
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from rmqspark.broker.flush_waiters import settle
 from rmqspark.broker.metrics.if_memory_allows import IF_MEMORY_ALLOWS
 from rmqspark.broker.redelivery import dead_letter_draft, is_dead, retry_draft
 from rmqspark.errors import DecodeError, MessageNotFound, RmqError, ServerFault
@@ -99,25 +101,20 @@ class SendBackHandlers:
         return record.topic if self._topics.get(named) is None else named
 
     def _record(self, physical_offset: int) -> Record:
-        """The message there, if it is one that consumers read: what only looks like a record, in the body of another
-        message, is in no queue."""
+        """The message there, if it is one that consumers read."""
         try:
             record = decode_record(self._store.read_at(physical_offset))
         except (MessageNotFound, DecodeError):
             record = None
-        if record is None or record.topic in NOT_SENDABLE or not self._is_in_place(record, physical_offset):
+        if record is None or record.topic in NOT_SENDABLE or not self._store.queues.holds(record):
             raise ServerFault(f"look message by offset failed, {physical_offset}")  # RocketMQ's words
         return record
-
-    def _is_in_place(self, record: Record, physical_offset: int) -> bool:
-        place = self._store.queues.locate(record.topic, record.queue_id, record.queue_offset)
-        return place == (physical_offset, record.size)
 
     async def _stored(self, draft: Draft, *, is_new_topic: bool) -> None:
         """Returns when it is safe. Raises what it is refused with."""
         place = self._appender.append_together([draft], again=True)[0]
         safe: asyncio.Future[RmqError | None] = asyncio.get_running_loop().create_future()
-        self._appender.when_safe(place.physical_offset + place.size, safe.set_result)
+        self._appender.when_safe(place.physical_offset + place.size, partial(settle, safe))
         if is_new_topic:
             self._publisher.hurry()
             await self._publisher.save()

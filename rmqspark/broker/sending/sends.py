@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
+from rmqspark.broker.flush_waiters import settle
 from rmqspark.broker.sending.batches import Batch
 from rmqspark.broker.sending.intake import Admitted
 from rmqspark.broker.sending.receipts import Receipts
@@ -64,10 +65,10 @@ class AwaitedSend(_Single, gc=False):
 
     def finish(self, queue_offset: int, physical_offset: int, error: RmqError | None) -> None:
         self.draft.tell_stored(queue_offset, physical_offset)
-        _settle(self.answer, self.receipts.reply_to_send(self.draft, queue_offset, physical_offset, error))
+        settle(self.answer, self.receipts.reply_to_send(self.draft, queue_offset, physical_offset, error))
 
     def refuse(self, error: RmqError) -> None:
-        _settle(self.answer, self.receipts.refusal(error))
+        settle(self.answer, self.receipts.refusal(error))
 
 
 class _Several(msgspec.Struct, gc=False):
@@ -99,12 +100,7 @@ class AwaitedBatch(_Several, gc=False):
     receipts: Receipts
 
     def finish(self, queue_offset: int, stored: StoredRun, error: RmqError | None) -> None:
-        _settle(self.answer, self.receipts.reply_to_batch(self.batch, queue_offset, stored, error))
+        settle(self.answer, self.receipts.reply_to_batch(self.batch, queue_offset, stored, error))
 
     def refuse(self, error: RmqError) -> None:
-        _settle(self.answer, self.receipts.refusal(error))
-
-
-def _settle(reply: asyncio.Future[Reply], answer: Reply) -> None:
-    if not reply.done():  # else the server closed meanwhile
-        reply.set_result(answer)
+        settle(self.answer, self.receipts.refusal(error))

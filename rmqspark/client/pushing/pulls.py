@@ -15,6 +15,7 @@ from rmqspark.client.pull_request import PullResult, PullStatus
 from rmqspark.client.pushing.listening import as_sent
 from rmqspark.client.received import received_all
 from rmqspark.errors import OffsetMoved, RmqError, ServerFault
+from rmqspark.protocol.headers.consume import OFFSET_RESET
 from rmqspark.protocol.names import retry_topic
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_RESET: Final = "OFFSET_RESET"  # the broker's word for "an operator moved this group" (spec: requests, section 7)
 _TOO_QUICK_MS: Final = 200
 _PULL_EVERY_MS: Final = 1_000
 _UNSUBSCRIBED_REST_MS: Final = 1_000  # until the queue is taken away
@@ -173,7 +173,7 @@ class Pulls:
     def _from_pull(self, result: PullResult, asked: Asked, end_offset: int) -> Pulled:
         if result.status is PullStatus.OFFSET_MOVED:
             reason = f"it has {result.min_offset} to {result.max_offset}, not {asked.queue_offset} ({result.reason})"
-            return Moved(result.next_offset, result.reason == _RESET, reason)
+            return Moved(result.next_offset, result.reason == OFFSET_RESET, reason)
         if result.status is not PullStatus.FOUND:
             return Found([], result.next_offset, self._rest_ms(result, asked), end_offset)
         messages = received_all(result.records, asked.queue.broker_name)

@@ -6,7 +6,7 @@ import msgspec
 
 from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.bodies.base import Body
-from rmqspark.protocol.bodies.client import Queue, SubscriptionData
+from rmqspark.protocol.bodies.client import SubscriptionData
 from rmqspark.protocol.bodies.route import DataVersion, TopicConfig
 from rmqspark.protocol.headers.types import Int32, Int64
 
@@ -129,19 +129,6 @@ class ResetOffsetBody(Body):
     offsetTable: dict[MessageQueue, Int64] = {}
 
 
-class QueueOffset(Body):
-    topic: str = ""
-    brokerName: str = ""
-    queueId: Int32 = 0
-    offset: Int64 = 0
-
-
-class ResetOffsetBodyForCpp(Body):
-    """ResetOffsetBody as clients that call themselves CPP want it."""
-
-    offsetTable: list[QueueOffset] = []
-
-
 class ConsumerStatusBody(Body):
     """Answers GET_CONSUMER_STATUS_FROM_CLIENT (the first map) and INVOKE_BROKER_TO_GET_CONSUMER_STATUS (the second)."""
 
@@ -198,36 +185,6 @@ class SubscriptionOfGroup(Body):
     group: str = ""
     topic: str = ""
     subscriptionData: SubscriptionData | None = None
-
-
-class QueueTimeSpan(Body):
-    """Times in ms; `delayTime` is how long the next message to consume has been waiting."""
-
-    messageQueue: Queue = msgspec.field(default_factory=Queue)
-    minTimeStamp: Int64 = 0
-    maxTimeStamp: Int64 = 0
-    consumeTimeStamp: Int64 = 0
-    delayTime: Int64 = 0
-
-
-class ConsumeTimeSpans(Body):
-    """Answers QUERY_CONSUME_TIME_SPAN."""
-
-    consumeTimeSpanSet: list[QueueTimeSpan] = []
-
-
-class BrokerStatsItem(Body):
-    sum: Int64 = 0
-    tps: float = 0.0
-    avgpt: float = 0.0
-
-
-class BrokerStatsData(Body):
-    """Answers VIEW_BROKER_STATS_DATA."""
-
-    statsMinute: BrokerStatsItem = msgspec.field(default_factory=BrokerStatsItem)
-    statsHour: BrokerStatsItem = msgspec.field(default_factory=BrokerStatsItem)
-    statsDay: BrokerStatsItem = msgspec.field(default_factory=BrokerStatsItem)
 
 
 class ProcessQueueInfo(Body):

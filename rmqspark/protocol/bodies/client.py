@@ -151,18 +151,6 @@ class QueryAssignmentBody(Body):
     messageModel: str = CLUSTERING
 
 
-class QueueAssignment(Body):
-    messageQueue: Queue = msgspec.field(default_factory=Queue)
-    mode: str = "PULL"  # or POP
-    attachments: dict[str, str] | None = None
-
-
-class QueryAssignmentResponseBody(Body):
-    """Answers QUERY_ASSIGNMENT. None: the client keeps what it has."""
-
-    messageQueueAssignments: list[QueueAssignment] | None = None
-
-
 class MessageRequestModeBody(Body):
     """SET_MESSAGE_REQUEST_MODE."""
 
@@ -170,12 +158,6 @@ class MessageRequestModeBody(Body):
     consumerGroup: str = ""
     mode: str = "PULL"  # or POP
     popShareQueueNum: Int32 = 0
-
-
-class MessageRequestModeTable(Body):
-    """Answers GET_ALL_MESSAGE_REQUEST_MODE: topic, then group."""
-
-    messageRequestModeMap: dict[str, dict[str, MessageRequestModeBody]] = {}
 
 
 class CapabilitiesBody(Body):

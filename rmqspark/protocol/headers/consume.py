@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from enum import IntFlag
+from typing import Final
 
 from rmqspark.protocol.headers.types import Header, Int32, Int64
+
+OFFSET_RESET: Final = "OFFSET_RESET"
+"""Remark of a PULL_OFFSET_MOVED that an operator caused, who moved this group (spec: requests, section 7)."""
+UNIQUE_KEY_QUERY: Final = "_UNIQUE_KEY_QUERY"
+"""Extra field beside QueryMessageRequestHeader; "true": its `key` is a UNIQ_KEY."""
 
 
 class PullFlag(IntFlag):
@@ -147,8 +153,6 @@ class ConsumerSendMsgBackRequestHeader(Header):
 
 
 class QueryMessageRequestHeader(Header):
-    """The field `_UNIQUE_KEY_QUERY` ("true": `key` is a UNIQ_KEY) travels beside it, as an extra field."""
-
     topic: str
     key: str
     maxNum: Int32

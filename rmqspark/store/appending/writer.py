@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from rmqspark.store.log.commit_log import CommitLog
     from rmqspark.store.queues.consume_queues import ConsumeQueues
 
-_RECORD_OVERHEAD_BYTES: Final = 64 << 10  # what RocketMQ allows a record beyond its body
+RECORD_OVERHEAD_BYTES: Final = 64 << 10  # what RocketMQ allows a record beyond its body
 
 
 class Writer:
@@ -73,9 +73,9 @@ class Writer:
         self._dispatcher = dispatcher
         self._gate = gate
         self._clock = clock
-        self._is_sync = config.flush_disk_type == "SYNC_FLUSH"
+        self._is_sync = config.syncs_flush
         self._max_body_bytes = config.max_message_size
-        self._max_record_bytes = config.max_message_size + _RECORD_OVERHEAD_BYTES
+        self._max_record_bytes = config.max_message_size + RECORD_OVERHEAD_BYTES
         self.store_host = ZERO_HOST
         self.store_timestamp_ms = 0  # of the newest record
         self._room = Room()

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from rmqspark.store.files import Buffer, FileSystem
     from rmqspark.store.log.segment import SegmentFiles
 
+_INT32_MAX: Final = 2**31 - 1
 _BUFFERS: Final = (bytes, bytearray, memoryview)
 
 
@@ -137,12 +138,13 @@ class CommitLog:
                 segment.zero(start - segment.base, end - segment.base)
         self._untidy_end = 0
 
-    def read_record(self, physical_offset: int) -> bytes:
-        """The record at `physical_offset`; MessageNotFound if none begins there."""
+    def read_record(self, physical_offset: int, most_bytes: int = _INT32_MAX) -> bytes:
+        """The record at `physical_offset`; MessageNotFound if none begins there, of at most so many bytes."""
         head = self._read_inside(physical_offset, MIN_RECORD_BYTES)
         size, magic = int.from_bytes(head[:4], "big", signed=True), int.from_bytes(head[4:8], "big")
         place_said = int.from_bytes(head[28:36], "big", signed=True)
-        if magic not in (MAGIC_V1, MAGIC_V2) or size < MIN_RECORD_BYTES or place_said != physical_offset:
+        is_possible = magic in (MAGIC_V1, MAGIC_V2) and MIN_RECORD_BYTES <= size <= most_bytes
+        if not is_possible or place_said != physical_offset:
             raise MessageNotFound(f"No message begins at physical offset {physical_offset}.")
         return self._read_inside(physical_offset, size)
 

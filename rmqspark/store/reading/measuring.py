@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from rmqspark.protocol.records.record import MIN_RECORD_BYTES
+from rmqspark.store.reading.wanted_entries import have_messages
 
 if TYPE_CHECKING:
     from rmqspark.protocol.buffers.spans import Positions
@@ -46,7 +46,4 @@ def measure(log: CommitLog, queue: ConsumeQueue, start: int, end: int, *, max_by
 
 
 def _sizes(log: CommitLog, entries: Entries) -> Positions:
-    sizes, physical_offsets = entries["size"].astype(np.int64), entries["physical_offset"].astype(np.int64)
-    there = (physical_offsets >= log.min_offset) & (sizes >= MIN_RECORD_BYTES)
-    there &= sizes <= log.end_offset - physical_offsets
-    return np.where(there, sizes, 0)
+    return np.where(have_messages(log, entries), entries["size"].astype(np.int64), 0)

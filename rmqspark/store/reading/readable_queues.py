@@ -11,8 +11,10 @@ import numpy as np
 
 from rmqspark.store.queues.consume_queue import ENTRY_DTYPE
 from rmqspark.store.reading.measuring import Extent, measure
+from rmqspark.store.reading.wanted_entries import has_message
 
 if TYPE_CHECKING:
+    from rmqspark.protocol.records.record import Record
     from rmqspark.store.log.commit_log import CommitLog
     from rmqspark.store.queues.consume_queue import Entries
     from rmqspark.store.queues.consume_queues import ConsumeQueues
@@ -61,13 +63,20 @@ class ReadableQueues:
         return measure(self._log, queue, start, end, **bounds) if queue is not None else Extent(start)
 
     def locate(self, topic: str, queue_id: int, offset: int) -> tuple[int, int] | None:
-        """(physical offset, size) of a queue's message; None where it is gone or damaged."""
+        """(physical offset, size) of a queue's message; None where it is gone or lost. Raises DamagedFile where
+        the queue itself is."""
         queue = self._queues.get(topic, queue_id)
         if queue is None or not queue.min_offset <= offset < queue.max_offset:
             return None
         physical_offset, size, _ = queue.entry(offset)
-        is_there = self._log.min_offset <= physical_offset and size <= self._log.end_offset - physical_offset
-        return (physical_offset, size) if is_there else None
+        return (physical_offset, size) if has_message(self._log, physical_offset, size) else None
+
+    def holds(self, record: Record) -> bool:
+        """Whether the place in a queue that a record names is its own. What only looks like a record, in the body of
+        another message, is in no queue, even where it says the right physical offset: who knows where the log ends can
+        have it say that. Raises DamagedFile where the queue is damaged."""
+        place = self.locate(record.topic, record.queue_id, record.queue_offset)
+        return place == (record.physical_offset, record.size)
 
     def entries(self, topic: str, queue_id: int, start: int, end: int) -> Entries:
         """The readable ones of the entries [start, end): physical offsets, sizes, tags codes (or deliver times)."""

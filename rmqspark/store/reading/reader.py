@@ -19,7 +19,7 @@ from rmqspark.protocol.records.record import MIN_RECORD_BYTES, PHYSICAL_OFFSET_A
 from rmqspark.store.queues.consume_queue import ENTRY_BYTES, ENTRY_DTYPE
 from rmqspark.store.reading.collect import Collector
 from rmqspark.store.reading.filtered_scan import FilteredScan, Found, Limits, RecordFilter
-from rmqspark.store.reading.wanted_entries import as_wanted, rows_wanted
+from rmqspark.store.reading.wanted_entries import as_wanted, has_message, rows_wanted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -198,8 +198,7 @@ class Reader:
         """The record of one entry; None if it has none with these tags, or one that is not of its place. What a waiting
         pull is answered with: arrays of one element would cost three times as much."""
         physical_offset, size, tags_code = queue.entry(queue_offset)
-        is_there = physical_offset >= self._log.min_offset
-        if not is_there or not MIN_RECORD_BYTES <= size <= self._log.end_offset - physical_offset:
+        if not has_message(self._log, physical_offset, size):
             return None
         if tag_codes is not None and _as_int32(tags_code) not in map(_as_int32, tag_codes):
             return None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from rmqspark.errors import DamagedFile
 from rmqspark.protocol.records.record import MIN_RECORD_BYTES, SYS_FLAG_AT, store_timestamp_at
-from rmqspark.store.queues.consume_queue import NO_MESSAGE_SIZE
+from rmqspark.store.reading.wanted_entries import has_message
 
 if TYPE_CHECKING:
     from rmqspark.store.log.commit_log import CommitLog
@@ -31,10 +31,7 @@ class TimeSearch:
             physical_offset, size, _ = queue.entry(offset)
         except DamagedFile:
             return _NO_TIME
-        is_there = self._log.min_offset <= physical_offset and physical_offset + size <= self._log.end_offset
-        if size == NO_MESSAGE_SIZE or not is_there:
-            return _NO_TIME
-        return self.store_time_of(physical_offset)
+        return self.store_time_of(physical_offset) if has_message(self._log, physical_offset, size) else _NO_TIME
 
     def store_time_of(self, physical_offset: int) -> int:
         """When the message at a physical offset was stored; -1 if its file is not there."""

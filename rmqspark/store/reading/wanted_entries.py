@@ -1,4 +1,8 @@
-"""Which of some queue entries a read wants: those that have a message, with these tags."""
+"""Which queue entries have a message, and which of those a read wants: with these tags.
+
+An entry may lead to what has expired, and one of a damaged file to anything. One that is lost or blank says that its
+message has 2 GiB, and so much may well have come into the log since.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from rmqspark.protocol.records.record import MIN_RECORD_BYTES
+from rmqspark.store.queues.consume_queue import NO_MESSAGE_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,14 +29,28 @@ def as_wanted(tag_codes: Iterable[int] | None) -> NDArray[np.int32] | None:
     return None if tag_codes is None else np.array([*tag_codes], np.int64).astype(np.int32)
 
 
-def rows_wanted(log: CommitLog, entries: Entries, wanted: NDArray[np.int32] | None) -> tuple[NDArray[np.int64], bool]:
-    """The rows that have a message with these tags, and whether any has a message at all."""
+def has_message(log: CommitLog, physical_offset: int, size: int) -> bool:
+    """Whether an entry with this place and size can have one."""
+    is_one = MIN_RECORD_BYTES <= size <= log.end_offset - physical_offset and size != NO_MESSAGE_SIZE
+    return is_one and physical_offset >= log.min_offset
+
+
+def have_messages(log: CommitLog, entries: Entries) -> NDArray[np.bool_]:
+    """The same of many entries."""
     physical_offsets, sizes = entries["physical_offset"], entries["size"]
     there: NDArray[np.bool_] = (
         (physical_offsets >= log.min_offset)
         & (sizes >= MIN_RECORD_BYTES)
         & (sizes <= log.end_offset - physical_offsets)
     )
+    if log.end_offset - log.min_offset >= NO_MESSAGE_SIZE:  # else there are none of that size
+        there &= sizes != NO_MESSAGE_SIZE
+    return there
+
+
+def rows_wanted(log: CommitLog, entries: Entries, wanted: NDArray[np.int32] | None) -> tuple[NDArray[np.int64], bool]:
+    """The rows that have a message with these tags, and whether any has a message at all."""
+    there = have_messages(log, entries)
     if wanted is None:
         rows = np.flatnonzero(there)
         return rows, len(rows) > 0

@@ -93,7 +93,7 @@ class Draw:
 
     @property
     def syncs_flush(self) -> bool:
-        return self.plan.store.flush_disk_type == "SYNC_FLUSH"
+        return self.plan.store.syncs_flush
 
     @property
     def expires(self) -> bool:

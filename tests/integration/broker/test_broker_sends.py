@@ -15,6 +15,7 @@ from rmqspark.protocol.headers.produce import SendMessageRequestHeader
 from rmqspark.protocol.names import MAX_BODY_BYTES
 from rmqspark.protocol.records.batch import BatchElement, encode_batch
 from rmqspark.protocol.records.message_id import parse_offset_msg_id
+from rmqspark.protocol.records.record import HEAD_BYTES, encode_record
 from rmqspark.testing.memory_files import MemoryFileSystem
 
 pytestmark = pytest.mark.integration
@@ -42,6 +43,25 @@ def test_a_message_is_stored_as_it_was_sent(on_broker) -> None:
         assert host == bytes([127, 0, 0, 1]) + bench.broker.port.to_bytes(4, "big")
         viewed = await client.ask(RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequestHeader(physical_offset))
         assert bench.records(viewed) == [record]
+
+    on_broker(talk)
+
+
+def test_what_a_body_holds_is_no_message(on_broker) -> None:
+    """It may look like a record whose end lies in the messages behind it: whoever may read its topic would see these,
+    whatever theirs is."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await client.send("orders")
+        (last,) = bench.records(await client.pull("orders"))
+        place = last.physical_offset + last.size + HEAD_BYTES
+        forged = encode_record(topic="orders", body=b"", properties=bytes(300), physical_offset=place)
+        await client.send("orders", bytes(forged[:-300]))
+        await client.send("secrets", b"secret" * 50)
+        viewed = await client.ask(RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequestHeader(place))
+        assert (viewed.code, bytes(viewed.body)) == (ResponseCode.SYSTEM_ERROR, b"")
+        assert viewed.remark == f"can not find message by the offset, {place}"
 
     on_broker(talk)
 

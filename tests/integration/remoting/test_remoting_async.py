@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rmqspark.errors import Busy, ConnectionLost, RequestTimeout, Unreachable
+from rmqspark.errors import Busy, ConnectionLost, InvalidArgument, RequestTimeout, Unreachable
 from rmqspark.protocol.codes import RequestCode, ResponseCode
+from rmqspark.protocol.headers.consume import ConsumerGroupRequestHeader
 from rmqspark.remoting import connection as connection_module
 from rmqspark.remoting.connection import AsyncConnection
 from rmqspark.remoting.pending import PendingCalls
@@ -27,6 +28,8 @@ from rmqspark.testing.scripted_peer import (
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+
+    from rmqspark.remoting.response import Response
 
 pytestmark = pytest.mark.integration
 
@@ -154,14 +157,31 @@ def test_calls_under_way_are_limited() -> None:
     """No more than so many requests wait at a time."""
 
     async def main() -> None:
-        calls = PendingCalls("peer", 2)
-        calls.begin()
-        calls.begin()
+        calls, sent = PendingCalls("peer", 2), list[int]()
+        waiting = [asyncio.create_task(calls.call(sent.append, CODE, 60_000)) for _ in range(2)]
+        await asyncio.sleep(0)
         with pytest.raises(Busy):
-            calls.begin()
+            await calls.call(sent.append, CODE, 60_000)
+        assert sent == [1, 2]
         calls.fail()
+        for each in waiting:
+            with pytest.raises(ConnectionLost):
+                await each
 
     asyncio.run(main())
+
+
+def test_a_request_that_cannot_be_sent_keeps_no_place() -> None:
+    """However often it is tried: others are sent on the same connection."""
+
+    async def talk(connection: AsyncConnection) -> Response:
+        for _ in range(connection_module._MAX_CALLS_UNDER_WAY):
+            with pytest.raises(InvalidArgument):
+                await connection.call(CODE, ConsumerGroupRequestHeader("\ud800"), timeout_ms=60_000)
+        return await connection.call(CODE, timeout_ms=60_000)
+
+    with ScriptedPeer([expect(CODE), answer(), wait_for_close()]) as peer:
+        assert converse(peer, talk).code == 0
 
 
 @pytest.mark.faults

@@ -84,6 +84,8 @@ def test_secrets_are_shown_as_stars(kind) -> None:
         ({"authentication_whitelist": "105,PULL"}, InvalidArgument, "authenticationWhitelist is '105,PULL'"),
         ({"authentication_whitelist": "105,3001"}, InvalidArgument, "authenticationWhitelist has 3001"),
         ({"authorization_whitelist": "1-5"}, InvalidArgument, "authorizationWhitelist"),
+        ({"authorization_whitelist": "9" * 5000}, InvalidArgument, "authorizationWhitelist"),
+        ({"authorization_whitelist": "\u0661\u0660\u0665"}, InvalidArgument, "authorizationWhitelist"),
     ],
 )
 @pytest.mark.parametrize("kind", [BrokerConfig, NamesrvConfig])

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rmqspark.broker.config import BrokerConfig
-from rmqspark.broker.group_deletion import GroupDeletion
 from rmqspark.broker.reconcile import reconcile
 from rmqspark.broker.tables import BrokerTables
 from rmqspark.broker.topic_deletion import TopicDeletion
@@ -53,7 +52,7 @@ class Broker:
         await self.tables.save()
 
     async def delete_group(self) -> None:
-        GroupDeletion(self.tables, self.bench.clock).forget("g", with_offsets=True)
+        self.tables.forget_group("g", with_offsets=True)
         await self.tables.save()
 
     def know(self, topic: str, group: str) -> None:

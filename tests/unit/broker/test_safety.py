@@ -128,3 +128,16 @@ def test_a_vote_is_on_disk_and_on_a_slave() -> None:
         bench.waiters.close()
 
     asyncio.run(scenario())
+
+
+def test_what_slaves_have_already_is_not_waited_for() -> None:
+    """They may have nothing more to say for seconds, as where a transaction is ended the same way once more."""
+
+    async def scenario() -> None:
+        bench = Bench(sync_flush=False)
+        bench.confirm()
+        bench.safety.when_safe(bench.end, bench.told.append)
+        assert bench.told == [None, None]
+        bench.waiters.close()
+
+    asyncio.run(scenario())

@@ -252,6 +252,31 @@ def test_a_name_server_that_knows_nothing_yet_is_not_believed() -> None:
         assert send(names)[0].queue_offset == 41
 
 
+def test_name_servers_that_know_nothing_yet_are_asked_every_five_seconds() -> None:
+    """Not with every message, until the brokers have registered again."""
+    clock = ManualClock()
+    known = answer(body=route("x:1").encode(standard=True))
+    nobody = [NO_TOPIC, ASKED_BROKERS, answer(body=registered().encode(standard=True))]
+    script = [ASKED_ROUTE, known, ASKED_ROUTE, *nobody, ASKED_ROUTE, known, wait_for_close()]
+    with ScriptedPeer(script) as names, ClusterClient(names.address, clock=clock) as cluster:
+        first = cluster.route("t")
+        clock.advance(seconds=31)
+        assert all(cluster.route("t") is first for _ in range(3))
+        clock.advance(seconds=5)
+        assert cluster.route("t") is not first
+
+
+def test_name_servers_that_stop_before_they_have_told_which_brokers_there_are() -> None:
+    """The known route is used, as where none of them answers at all."""
+    clock = ManualClock()
+    script = [ASKED_ROUTE, answer(body=route("x:1").encode(standard=True)), ASKED_ROUTE, NO_TOPIC, ASKED_BROKERS, cut()]
+    with ScriptedPeer(script) as names, ClusterClient(names.address, clock=clock) as cluster:
+        first = cluster.route("t")
+        clock.advance(seconds=31)
+        names._listener.close()
+        assert cluster.route("t") is first
+
+
 def test_a_topic_that_one_name_server_does_not_know_is_asked_of_the_next() -> None:
     """One of two that has just started costs a question, not an error."""
     with (
@@ -260,6 +285,26 @@ def test_a_topic_that_one_name_server_does_not_know_is_asked_of_the_next() -> No
         ClusterClient(f"{empty.address};{names.address}") as cluster,
     ):
         assert cluster.route("t").brokers == {"broker-0": {0: "x:1"}}
+
+
+def test_what_one_name_server_is_too_busy_for_is_asked_of_the_next() -> None:
+    """A refusal is no answer."""
+    with (
+        ScriptedPeer([ASKED_ROUTE, answer(BUSY), wait_for_close()]) as full,
+        namesrv(route("x:1")) as names,
+        ClusterClient(f"{full.address};{names.address}") as cluster,
+    ):
+        assert cluster.route("t").brokers == {"broker-0": {0: "x:1"}}
+
+
+def test_brokers_that_one_name_server_does_not_know_are_asked_of_the_next() -> None:
+    """As topics are: one of two that has just started knows none of them yet."""
+    with (
+        ScriptedPeer([ASKED_BROKERS, answer(body=registered().encode(standard=True)), wait_for_close()]) as empty,
+        ScriptedPeer([ASKED_BROKERS, answer(body=registered("x:1").encode(standard=True)), wait_for_close()]) as names,
+        ClusterClient(f"{empty.address};{names.address}") as cluster,
+    ):
+        assert cluster.broker_address("broker-0") == "x:1"
 
 
 def test_a_broker_that_comes_back_while_no_name_server_answers_is_found_where_it_was() -> None:

@@ -15,7 +15,13 @@ from hypothesis import strategies as st
 from rmqspark.errors import BodyError
 from rmqspark.model import MessageQueue
 from rmqspark.protocol import bodies
-from rmqspark.protocol.bodies.admin import ConsumerOffsetTable, ResetOffsetBody, TopicOffset, TopicStatsTable
+from rmqspark.protocol.bodies.admin import (
+    ConsumerOffsetTable,
+    ConsumerStatusBody,
+    ResetOffsetBody,
+    TopicOffset,
+    TopicStatsTable,
+)
 from rmqspark.protocol.bodies.base import Body
 from rmqspark.protocol.bodies.client import (
     ConsumerData,
@@ -23,7 +29,6 @@ from rmqspark.protocol.bodies.client import (
     LockBatchBody,
     LockBatchResponseBody,
     ProducerData,
-    QueryAssignmentResponseBody,
     Queue,
     SubscriptionData,
 )
@@ -102,7 +107,7 @@ SEEN: list[tuple[str, Body]] = [
         '{"offsetTable":{{"brokerName":"b","queueId":0,"topic":"T"}:9}}',
         ResetOffsetBody({MessageQueue("T", "b", 0): 9}),
     ),
-    ("{}", QueryAssignmentResponseBody()),
+    ("{}", ConsumerStatusBody()),
 ]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,8 +11,9 @@ from hypothesis import strategies as st
 
 from rmqspark.errors import MessageNotFound, OffsetMoved
 from rmqspark.protocol.java_hash import tags_code
-from rmqspark.protocol.records.record import decode_record
+from rmqspark.protocol.records.record import decode_record, encode_record
 from rmqspark.store.config import StoreConfig
+from rmqspark.store.draft import Draft
 from rmqspark.store.queues.consume_queue import ENTRY_BYTES
 from rmqspark.store.reading.reader import ReadStatus
 
@@ -169,6 +172,23 @@ def test_read_at(bench: StoreBench) -> None:
     for nowhere in (1, 500, 1020, -1, bench.store.end_offset, 1 << 60):
         with pytest.raises(MessageNotFound):
             bench.store.read_at(nowhere)
+
+
+def test_what_says_that_it_is_longer_than_messages_are_is_not_read() -> None:
+    """Nobody has a broker read all that came behind what he sent."""
+    bench = StoreBench(replace(SMALL, mapped_file_size_commit_log=32 << 20))
+    for _ in range(5):
+        bench.store.append([Draft("t", 0, encode_record(topic="t", body=b"x" * (4 << 20)), 0, ())])
+    inside = bench.store.read_at(0).index(b"x")
+    for size, is_possible in ((16 << 20, True), ((16 << 20) + 1, False)):
+        head = bytearray(encode_record(topic="t", body=b"", physical_offset=inside))
+        head[:4] = size.to_bytes(4, "big")
+        bench.files.open("commitlog/" + "0" * 20).pwrite(head, inside)
+        if is_possible:
+            assert len(bench.store.read_at(inside)) == size
+        else:
+            with pytest.raises(MessageNotFound):
+                bench.store.read_at(inside)
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 3000)), min_size=1, max_size=60), st.integers(1, 9000))

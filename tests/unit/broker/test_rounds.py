@@ -1,0 +1,30 @@
+"""What a broker does by the clock goes by its settings as they are, and goes on after a round that failed."""
+
+from __future__ import annotations
+
+import asyncio
+
+from rmqspark.broker.rounds import _every
+
+
+def test_an_interval_that_may_change_is_asked_for_each_time() -> None:
+    """As that between two looks at pulls that wait, which is shorter while long polling is off."""
+
+    async def scenario() -> None:
+        asked, done = list[int](), list[int]()
+
+        def interval_ms() -> int:
+            asked.append(len(done))
+            return 0
+
+        def look() -> None:
+            done.append(len(asked))
+            if len(done) == 3:
+                running.cancel()
+            raise OSError("planned by the test")
+
+        running = asyncio.create_task(_every(interval_ms, look))
+        await asyncio.gather(running, return_exceptions=True)
+        assert (asked[:3], done) == ([0, 1, 2], [1, 2, 3])
+
+    asyncio.run(scenario())
