@@ -11,6 +11,7 @@ from rmqspark.client.futures import after, at_hand, then
 from rmqspark.client.pull_request import PullStatus
 from rmqspark.errors import OffsetMoved, RmqError
 from rmqspark.protocol.headers.bulk import TO_THE_END
+from rmqspark.protocol.headers.consume import OFFSET_RESET
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 CHUNK_MESSAGES = 16_384
 PULL_MESSAGES = 1_024  # stock brokers give 32 at most
 RESET_LOOK_MS = 1_000
-_RESET = "OFFSET_RESET"  # the broker's word for "an operator moved this group" (spec: requests, section 7, code 222)
 
 
 class Started(NamedTuple):
@@ -178,7 +178,7 @@ def _from_bulk(chunk: BulkChunk) -> Fetched:
 
 def _from_pull(result: PullResult, cursor: Cursor, queue_offset: int) -> Fetched | Reset:
     """RocketMQ's offset corrections are errors to the user, for messages were lost or never were; a reset is not."""
-    if result.status is PullStatus.OFFSET_MOVED and result.reason == _RESET:
+    if result.status is PullStatus.OFFSET_MOVED and result.reason == OFFSET_RESET:
         return Reset(result.next_offset)
     if result.status is PullStatus.OFFSET_MOVED:
         raise OffsetMoved(
