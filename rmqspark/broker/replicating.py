@@ -106,6 +106,7 @@ class SlaveRole:
         self, given: Given, store: MessageStore, flusher: Flusher, tables: BrokerTables, accounts: Accounts | None
     ) -> None:
         store.replica.open_for_master()
+        tables.timer.forget()
         config = given.config
         self._ha_master_address = config.ha_master_address
         self._cuts_all = config.ha_cut_tail
