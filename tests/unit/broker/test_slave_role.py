@@ -24,6 +24,7 @@ from rmqspark.clock import SteadyClock
 from rmqspark.entropy import SystemEntropy
 from rmqspark.protocol.bodies.route import TopicConfig
 from rmqspark.protocol.headers.cluster import RegisterBrokerResponseHeader
+from rmqspark.protocol.names import CHECK_GROUP, HALF_TOPIC
 from rmqspark.protocol.records.record import encode_record
 from rmqspark.store.draft import Draft
 
@@ -140,3 +141,13 @@ async def test_timed_messages_come_once_though_a_tail_of_the_first_masters_log_i
     first.store.replica.end_following()
     await be_master(first)
     assert first.bodies("orders", 0) == [b"timed"]
+
+
+def test_a_slave_forgets_which_half_messages_have_ended() -> None:
+    """By its own word, or a master's of before: the log that says so may be cut. Groups are where they were."""
+    tables = tables_of(bench := StoreBench())
+    tables.offsets.commit(CHECK_GROUP, HALF_TOPIC, 0, 6)
+    tables.offsets.commit("billing", "orders", 0, 7)
+    slave_role(CONFIG, bench, tables)
+    assert tables.offsets.committed(CHECK_GROUP, HALF_TOPIC, 0) is None
+    assert tables.offsets.committed("billing", "orders", 0) == 7
