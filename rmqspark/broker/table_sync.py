@@ -42,13 +42,14 @@ _TIMEOUT_MS: Final = 5_000
 log = structlog.get_logger("rmqspark.broker")
 
 
-class _Halves(NamedTuple):
-    """How far a master's half messages have ended, in the form of its offsets; that rests on its log up to
-    `log_end`."""
+class _Word(NamedTuple):
+    """What a master says that rests on its log up to `log_end`: how far half messages have ended, in the form of its
+    offsets, and, of a stock one, how far delays are delivered."""
 
     master: str
     log_end: int
-    table: ConsumerOffsetTable
+    halves: ConsumerOffsetTable
+    delays: DelayOffsetTable | None
 
 
 class TableSync:
@@ -73,7 +74,7 @@ class TableSync:
         self._accounts = accounts
         self._trouble = ""
         self._users_trouble = ""
-        self._halves: _Halves | None = None  # until this log has come as far
+        self._word: _Word | None = None  # until this log has come as far
         self.master = ""
 
     async def run_round(self) -> None:
@@ -140,30 +141,34 @@ class TableSync:
         tables.topics.follow(topics, now_ms)
         offsets, of_halves = _apart(ConsumerOffsetTable.decode((await ask(RequestCode.GET_ALL_CONSUMER_OFFSET)).body))
         tables.offsets.follow(offsets)
-        if text := (await ask(RequestCode.GET_ALL_DELAY_OFFSET)).body:
-            delays = DelayOffsetTable.decode(text)
-            if (delays.logOffset or 0) <= self._replica.end_offset:
+        text = (await ask(RequestCode.GET_ALL_DELAY_OFFSET)).body
+        delays = DelayOffsetTable.decode(text) if text else None
+        if delays is not None and delays.logOffset is not None:
+            if delays.logOffset <= self._replica.end_offset:
                 tables.delays.follow(delays, now_ms)
+            delays = None
         groups = SubscriptionGroupTable.decode((await ask(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)).body)
         tables.groups.follow(groups, now_ms)
         if not self._is_copy():
-            self._halves = None
+            self._word = None
             return
         begin, end = _log_bounds((await ask(RequestCode.GET_BROKER_RUNTIME_INFO)).body)
         self._replica.master_begins_at(begin)
-        self._follow_halves(_Halves(master, end, of_halves))
+        self._believe(_Word(master, end, of_halves, delays))
         await self._take_identity(ask)
 
-    def _follow_halves(self, told: _Halves) -> None:
+    def _believe(self, told: _Word) -> None:
         """Once the log has come to where the master's had. One word is waited for at a time: under load this log is
         always a little behind the newest."""
-        waiting = self._halves
+        waiting = self._word
         if waiting is None or waiting.master != told.master:
             waiting = told
         is_here = waiting.log_end <= self._replica.end_offset
         if is_here:
-            self._tables.offsets.follow(waiting.table)
-        self._halves = None if is_here else waiting
+            self._tables.offsets.follow(waiting.halves)
+            if waiting.delays is not None:
+                self._tables.delays.follow(waiting.delays, self._clock.now_ms())
+        self._word = None if is_here else waiting
 
     async def _take_identity(self, ask: Ask) -> None:
         """Who remembers offsets of the master finds the same store here. A stock master has no such identity."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rmqspark.broker.config import BrokerConfig
 from rmqspark.broker.table_sync import TableSync
 from rmqspark.broker.tables import BrokerTables
-from rmqspark.protocol.bodies.admin import ConsumerOffsetTable, SubscriptionGroupTable
+from rmqspark.protocol.bodies.admin import ConsumerOffsetTable, DelayOffsetTable, SubscriptionGroupTable
 from rmqspark.protocol.bodies.route import KVTable, TopicConfig, TopicConfigTable
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.commands.command import decode_command, encode_response, split_frame
@@ -100,6 +100,27 @@ def halves_ended(offset: int, log_end: int) -> dict[RequestCode, bytes]:
         RequestCode.GET_ALL_CONSUMER_OFFSET: offsets.encode(),
         RequestCode.GET_BROKER_RUNTIME_INFO: figures.encode(),
     }
+
+
+def test_delays_that_were_delivered_where_the_log_has_not_come_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a stock master, too, which does not say where its log was then."""
+
+    async def talk() -> None:
+        async with a_master() as master:
+            bench = StoreBench()
+            sync, tables = sync_of(store=bench)
+            sync.master = master.address
+            monkeypatch.setitem(TABLES, RequestCode.GET_ALL_DELAY_OFFSET, DelayOffsetTable({3: 7}).encode())
+            for code, body in halves_ended(0, 100).items():
+                monkeypatch.setitem(TABLES, code, body)
+            await sync.run_round()
+            assert tables.delays.next_offsets == {}
+            bench.send("orders", 0, b"what the master had then")
+            await sync.run_round()
+            assert tables.delays.next_offsets == {3: 7}
+            await sync.close()
+
+    asyncio.run(talk())
 
 
 def test_half_messages_whose_ends_have_not_come_are_open(monkeypatch: pytest.MonkeyPatch) -> None:
