@@ -17,6 +17,7 @@ from rmqspark.broker.account_sync import AccountSync
 from rmqspark.broker.replica_waiters import ReplicaWaiters
 from rmqspark.broker.table_sync import TableSync
 from rmqspark.errors import PortInUse, Unreachable
+from rmqspark.protocol.names import CHECK_GROUP
 from rmqspark.remoting.address import is_loopback
 from rmqspark.remoting.tls.serving import ServerTls
 from rmqspark.replication.admission import Admission, PeerCheck
@@ -106,6 +107,8 @@ class SlaveRole:
         self, given: Given, store: MessageStore, flusher: Flusher, tables: BrokerTables, accounts: Accounts | None
     ) -> None:
         store.replica.open_for_master()
+        tables.timer.forget()
+        tables.offsets.forget_group(CHECK_GROUP)  # its log may be cut: the master says anew which halves have ended
         config = given.config
         self._ha_master_address = config.ha_master_address
         self._cuts_all = config.ha_cut_tail

@@ -3,13 +3,13 @@
 They are not in the log, so a slave asks for them every few seconds, as RocketMQ's does (SlaveSynchronize): what it has
 may be that old when the master is gone. Left out: message request modes (there is no POP), the timer wheel's metrics,
 resets that a reader was not told of yet. A table that does not come leaves the one there was. Delays that the master
-delivered to where this log has not come yet are not taken for delivered.
+delivered to where this log has not come yet are not taken for delivered, nor half messages for ended that ended there.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
 
@@ -18,12 +18,13 @@ from rmqspark.protocol.bodies.admin import ConsumerOffsetTable, DelayOffsetTable
 from rmqspark.protocol.bodies.client import CapabilitiesBody
 from rmqspark.protocol.bodies.route import KVTable, TopicConfigTable
 from rmqspark.protocol.codes import RequestCode
+from rmqspark.protocol.names import CHECK_GROUP
 from rmqspark.remoting.connection import AsyncConnection
 from rmqspark.settings import parse_file
 from rmqspark.whole_numbers import whole_number
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
 
     import msgspec
 
@@ -39,6 +40,16 @@ if TYPE_CHECKING:
 _TIMEOUT_MS: Final = 5_000
 
 log = structlog.get_logger("rmqspark.broker")
+
+
+class _Word(NamedTuple):
+    """What a master says that rests on its log up to `log_end`: how far half messages have ended, in the form of its
+    offsets, and, of a stock one, how far delays are delivered."""
+
+    master: str
+    log_end: int
+    halves: ConsumerOffsetTable
+    delays: DelayOffsetTable | None
 
 
 class TableSync:
@@ -63,6 +74,7 @@ class TableSync:
         self._accounts = accounts
         self._trouble = ""
         self._users_trouble = ""
+        self._word: _Word | None = None  # until this log has come as far
         self.master = ""
 
     async def run_round(self) -> None:
@@ -72,7 +84,7 @@ class TableSync:
             return
         try:
             ask = partial(_answer, await self._connected(master))
-            await self._take_all(ask)
+            await self._take_all(ask, master)
         except RmqError as error:
             await self.close()
             if str(error) != self._trouble:
@@ -123,21 +135,40 @@ class TableSync:
             connection = self._connection = await AsyncConnection.open(master, access=self._access)
         return connection
 
-    async def _take_all(self, ask: Ask) -> None:
+    async def _take_all(self, ask: Ask, master: str) -> None:
         tables, now_ms = self._tables, self._clock.now_ms()
         topics = TopicConfigTable.decode((await ask(RequestCode.GET_ALL_TOPIC_CONFIG)).body)
         tables.topics.follow(topics, now_ms)
-        offsets = ConsumerOffsetTable.decode((await ask(RequestCode.GET_ALL_CONSUMER_OFFSET)).body)
+        offsets, of_halves = _apart(ConsumerOffsetTable.decode((await ask(RequestCode.GET_ALL_CONSUMER_OFFSET)).body))
         tables.offsets.follow(offsets)
-        if text := (await ask(RequestCode.GET_ALL_DELAY_OFFSET)).body:
-            delays = DelayOffsetTable.decode(text)
-            if (delays.logOffset or 0) <= self._replica.end_offset:
+        text = (await ask(RequestCode.GET_ALL_DELAY_OFFSET)).body
+        delays = DelayOffsetTable.decode(text) if text else None
+        if delays is not None and delays.logOffset is not None:
+            if delays.logOffset <= self._replica.end_offset:
                 tables.delays.follow(delays, now_ms)
+            delays = None
         groups = SubscriptionGroupTable.decode((await ask(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)).body)
         tables.groups.follow(groups, now_ms)
-        if self._is_copy():
-            self._replica.master_begins_at(_log_begin((await ask(RequestCode.GET_BROKER_RUNTIME_INFO)).body))
-            await self._take_identity(ask)
+        if not self._is_copy():
+            self._word = None
+            return
+        begin, end = _log_bounds((await ask(RequestCode.GET_BROKER_RUNTIME_INFO)).body)
+        self._replica.master_begins_at(begin)
+        self._believe(_Word(master, end, of_halves, delays))
+        await self._take_identity(ask)
+
+    def _believe(self, told: _Word) -> None:
+        """Once the log has come to where the master's had. One word is waited for at a time: under load this log is
+        always a little behind the newest."""
+        waiting = self._word
+        if waiting is None or waiting.master != told.master:
+            waiting = told
+        is_here = waiting.log_end <= self._replica.end_offset
+        if is_here:
+            self._tables.offsets.follow(waiting.halves)
+            if waiting.delays is not None:
+                self._tables.delays.follow(waiting.delays, self._clock.now_ms())
+        self._word = None if is_here else waiting
 
     async def _take_identity(self, ask: Ask) -> None:
         """Who remembers offsets of the master finds the same store here. A stock master has no such identity."""
@@ -156,13 +187,26 @@ class TableSync:
             raise BodyError(f"The master says of its store what cannot be: {error}.") from error
 
 
-def _log_begin(body: bytes | bytearray | memoryview) -> int:
-    """Where a broker's log begins, by its figures. Raises BodyError."""
-    text = KVTable.decode(body).table.get("commitLogMinOffset", "")
-    begin = whole_number(text)
-    if begin is None:
-        raise BodyError(f"The master says that its log begins at {text[:40]!r}.")
-    return begin
+def _apart(offsets: ConsumerOffsetTable) -> tuple[ConsumerOffsetTable, ConsumerOffsetTable]:
+    """Those of all groups but the one that keeps how far half messages have ended, and of that one."""
+    table = offsets.offsetTable
+    of_halves = {key: queues for key, queues in table.items() if key.partition("@")[2] == CHECK_GROUP}
+    others = {key: queues for key, queues in table.items() if key not in of_halves}
+    return ConsumerOffsetTable(others), ConsumerOffsetTable(of_halves)
+
+
+def _log_bounds(body: bytes | bytearray | memoryview) -> tuple[int, int]:
+    """Where a broker's log begins and ends, by its figures. Raises BodyError."""
+    table = KVTable.decode(body).table
+    return _place(table, "begins", "commitLogMinOffset"), _place(table, "ends", "commitLogMaxOffset")
+
+
+def _place(table: Mapping[str, str], what: str, key: str) -> int:
+    text = table.get(key, "")
+    place = whole_number(text)
+    if place is None:
+        raise BodyError(f"The master says that its log {what} at {text[:40]!r}.")
+    return place
 
 
 async def _answer(connection: AsyncConnection, code: RequestCode, header: msgspec.Struct | None = None) -> Response:

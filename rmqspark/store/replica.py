@@ -68,6 +68,7 @@ class ReplicaLog:
         self._log = log
         self._queues = queues
         self._index = index
+        self._deletions = deletions
         self._dispatcher = dispatcher
         self._writer = writer
         self._gate = gate
@@ -289,6 +290,7 @@ class ReplicaLog:
         self._log.segments.cut(physical_offset)
         self._log.end_offset = physical_offset
         self._log.flushed_offset = min(self._log.flushed_offset, physical_offset)
+        self._deletions.follow_log_end(physical_offset)
         self._dispatcher.rewind(physical_offset)
         self._cut_index(physical_offset)
         self._flusher.flush(thorough=True)

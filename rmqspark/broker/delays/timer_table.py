@@ -95,6 +95,11 @@ class TimerProgress:
         self.revision += noted != self._noted
         self._noted = noted
 
+    def forget(self) -> None:
+        """Ours was about a log of which a master's takes the place: what was delivered that says itself."""
+        if self.known is self._noted:
+            self.note(TimerTable())
+
     def hand_over(self, progress: TimerTable, now_ms: int) -> None:
         """Notes it in RocketMQ's way, too. Raises OSError.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -47,8 +48,10 @@ class Commits:
         self._offsets.flush()
 
     def commit(self, held: ProcessQueue) -> None:
+        """Now. A disk that refuses it is asked again with the next round, which says so: the queue goes on."""
         self._commit(held)
-        self._offsets.flush()
+        with suppress(StoreError):
+            self._offsets.flush()
 
     def doubt(self, held: ProcessQueue) -> None:
         """Its broker was away: one that crashed may have forgotten the last it was told."""

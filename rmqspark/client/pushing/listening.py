@@ -52,9 +52,10 @@ class Listening:
         self._complaints = Complaints()
 
     def consume(self, batch: Batch) -> Outcome:
-        """Raises nothing that the listener raises: it is logged, and its messages have failed."""
+        """Raises nothing that the listener raises: it is logged, and its messages have failed. It has a list of its
+        own: whatever it takes out of that, all of the batch is consumed or comes again."""
         try:
-            self._call(batch.messages)
+            self._call(list(batch.messages))
         except BaseException as error:  # noqa: BLE001 - a user's code, sys.exit() in it too: logged, and consumed again
             self._complaints.failed(batch, error)
             return self._failed(batch)

@@ -12,6 +12,7 @@ physical offsets of a queue never fall.
 from __future__ import annotations
 
 from bisect import bisect_left
+from itertools import pairwise
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
@@ -161,6 +162,21 @@ class ConsumeQueue:
         return physical_offset if size == NO_MESSAGE_SIZE else physical_offset + size
 
     # --- what recovery asks
+
+    def mend_gaps(self, log_min_offset: int) -> None:
+        """Where a file is missing between two others, all behind it goes, for the log has that still, and it is put in
+        again. Where the log does not, the files before have expired and go, so that no offset is given twice."""
+        for before, behind in pairwise(self.segments):
+            end = before.base + before.length
+            if behind.base == end:
+                continue
+            physical_offset, size, _ = self.entry(end // ENTRY_BYTES - 1)
+            if size <= 0:
+                return  # a crash took what was written last: the queue ends before
+            if physical_offset + (size if size != NO_MESSAGE_SIZE else 0) >= log_min_offset:
+                self.segments.cut(end)
+                return
+            self.segments.drop_before(behind.base)
 
     def has_written_behind(self, offset: int, *, thorough: bool) -> bool:
         """Whether there are entries from `offset` on. Unless a power loss may have kept any mixture of them

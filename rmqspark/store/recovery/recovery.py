@@ -113,6 +113,7 @@ class Recovery:
             return self._find_start_as_rocketmq()
         recovery_offset = max(self._checkpoint.recovery_offset, oldest)
         for queue in self._queues:
+            queue.mend_gaps(oldest)
             queue.find_end_below(recovery_offset)
         self._finish_deletions()
         watermark = max(self._checkpoint.watermark, oldest)

@@ -4,21 +4,37 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
 from rmqspark.broker.config import BrokerConfig
+from rmqspark.broker.delays.deliver_times import park_until
+from rmqspark.broker.delays.deliveries import Deliveries
+from rmqspark.broker.delays.parking import Place
+from rmqspark.broker.delays.timed_messages import TimedMessages
 from rmqspark.broker.flusher import Flusher
+from rmqspark.broker.metrics.arrivals import Arrivals
+from rmqspark.broker.metrics.timer_counts import TimerCounts
 from rmqspark.broker.parts import Given
 from rmqspark.broker.replicating import SlaveRole
 from rmqspark.broker.tables import BrokerTables
 from rmqspark.broker.whereabouts import Whereabouts
 from rmqspark.clock import SteadyClock
 from rmqspark.entropy import SystemEntropy
+from rmqspark.protocol.bodies.route import TopicConfig
 from rmqspark.protocol.headers.cluster import RegisterBrokerResponseHeader
+from rmqspark.protocol.names import CHECK_GROUP, HALF_TOPIC
+from rmqspark.protocol.records.record import encode_record
+from rmqspark.store.draft import Draft
 
 from ..replication.pair import filled, on_loop, serving, until
-from ..store.store_bench import StoreBench
+from ..store.store_bench import StoreBench, properties_for
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rmqspark.store.draft import Appended
 
 CONFIG = BrokerConfig(
     broker_role="SLAVE",
@@ -29,12 +45,16 @@ CONFIG = BrokerConfig(
 )
 
 
-def slave_role(config: BrokerConfig) -> SlaveRole:
-    bench = StoreBench()
+def slave_role(config: BrokerConfig, bench: StoreBench | None = None, tables: BrokerTables | None = None) -> SlaveRole:
+    bench = bench or StoreBench()
+    tables = tables or tables_of(bench)
     steady, entropy = SteadyClock(bench.clock), SystemEntropy(1)
     given = Given(config, bench.config, "store", bench.files, bench.clock, steady, entropy, None, Whereabouts(config))
-    tables = BrokerTables(config, bench.files, bench.clock)
     return SlaveRole(given, bench.store, Flusher(bench.store, bench.config), tables, None)
+
+
+def tables_of(bench: StoreBench) -> BrokerTables:
+    return BrokerTables(BrokerConfig(), bench.files, bench.clock)
 
 
 def told(clients_port: int, slaves_port: int) -> RegisterBrokerResponseHeader:
@@ -70,3 +90,64 @@ def test_where_the_log_comes_from_may_be_set(ha_address: str) -> None:
     role = slave_role(replace(CONFIG, ha_master_address=ha_address))
     role.registered(told(2, 3))
     assert whom(role) == ("127.0.0.1:2", ha_address or "127.0.0.1:3")
+
+
+def with_a_timed_message() -> StoreBench:
+    """One that is due in ten seconds."""
+    bench = StoreBench()
+    parked = park_until(Place("orders", 0), properties_for(b"timed"), bench.clock.now_ms() + 10_000)
+    record = encode_record(topic=parked.topic, body=b"timed", properties=parked.properties)
+    bench.store.append([Draft(parked.topic, 0, record)])
+    return bench
+
+
+async def be_master(bench: StoreBench) -> None:
+    """Delivers what is due, stops and notes how far that is."""
+    tables = tables_of(bench)
+    tables.topics.put(TopicConfig(topicName="orders", readQueueNums=1, writeQueueNums=1, perm=6), 0)
+
+    def append(drafts: Sequence[Draft], *, makes_room: bool = False) -> list[Appended]:
+        return bench.store.append(drafts, together=True, makes_room=makes_room)
+
+    deliveries = Deliveries(bench.store, append, tables.topics, Arrivals(bench.store.queues))
+    timed = TimedMessages(bench.store, deliveries, tables.timer, bench.clock, TimerCounts())
+    timed.recover()
+    await timed.run_round()
+    timed.finish()
+    await tables.save()
+
+
+@on_loop
+async def test_timed_messages_come_once_though_a_tail_of_the_first_masters_log_is_cut_off() -> None:
+    """What it had noted of them is about that log: its slave, which has less, delivers where the tail was. Then the
+    two change places once more."""
+    first, second = with_a_timed_message(), with_a_timed_message()
+    shared = first.store.end_offset
+    first.send("orders", 0, *(b"%d" % number for number in range(20)))
+    await be_master(first)
+
+    for bench in (first, second):
+        bench.clock.advance(ms=11_000)
+    await be_master(second)
+    assert second.bodies("orders", 0) == [b"timed"]
+    first.reopen()
+    slave_role(CONFIG, first, tables := tables_of(first))
+    replica = first.store.replica
+    replica.cut(shared)
+    replica.append(second.store.replica.read(shared, second.store.end_offset - shared))
+    await tables.save()
+
+    first.reopen()
+    first.store.replica.end_following()
+    await be_master(first)
+    assert first.bodies("orders", 0) == [b"timed"]
+
+
+def test_a_slave_forgets_which_half_messages_have_ended() -> None:
+    """By its own word, or a master's of before: the log that says so may be cut. Groups are where they were."""
+    tables = tables_of(bench := StoreBench())
+    tables.offsets.commit(CHECK_GROUP, HALF_TOPIC, 0, 6)
+    tables.offsets.commit("billing", "orders", 0, 7)
+    slave_role(CONFIG, bench, tables)
+    assert tables.offsets.committed(CHECK_GROUP, HALF_TOPIC, 0) is None
+    assert tables.offsets.committed("billing", "orders", 0) == 7

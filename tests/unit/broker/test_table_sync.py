@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 from rmqspark.broker.config import BrokerConfig
 from rmqspark.broker.table_sync import TableSync
 from rmqspark.broker.tables import BrokerTables
-from rmqspark.protocol.bodies.admin import ConsumerOffsetTable, SubscriptionGroupTable
-from rmqspark.protocol.bodies.route import TopicConfig, TopicConfigTable
+from rmqspark.protocol.bodies.admin import ConsumerOffsetTable, DelayOffsetTable, SubscriptionGroupTable
+from rmqspark.protocol.bodies.route import KVTable, TopicConfig, TopicConfigTable
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.commands.command import decode_command, encode_response, split_frame
 from rmqspark.protocol.commands.frame import FrameDecoder
+from rmqspark.protocol.names import CHECK_GROUP, HALF_TOPIC
 from rmqspark.remoting.access import OPEN
 from rmqspark.testing.manual_clock import ManualClock
 from rmqspark.testing.memory_files import MemoryFileSystem
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     import msgspec
+    import pytest
 
     from rmqspark.remoting.response import Response
 
@@ -82,10 +84,69 @@ class Passwords:
         await ask(RequestCode.RMQ_ACCOUNTS, None)
 
 
-def sync_of(accounts: Passwords | None = None) -> tuple[TableSync, BrokerTables]:
-    clock, bench = ManualClock(), StoreBench()
+def sync_of(accounts: Passwords | None = None, *, store: StoreBench | None = None) -> tuple[TableSync, BrokerTables]:
+    """With a `store` that is the copy of the master's."""
+    clock, bench = ManualClock(), store or StoreBench()
     tables = BrokerTables(BrokerConfig(), MemoryFileSystem(), clock)
-    return TableSync(tables, bench.store.replica, lambda: False, clock, OPEN, accounts), tables  # type: ignore[arg-type]
+    is_copy = store is not None
+    return TableSync(tables, bench.store.replica, lambda: is_copy, clock, OPEN, accounts), tables  # type: ignore[arg-type]
+
+
+def halves_ended(offset: int, log_end: int) -> dict[RequestCode, bytes]:
+    """What a master says whose half messages before this offset have ended, and whose log ends there."""
+    offsets = ConsumerOffsetTable({f"{HALF_TOPIC}@{CHECK_GROUP}": {0: offset}, "orders@billing": {0: offset}})
+    figures = KVTable({"commitLogMinOffset": "0", "commitLogMaxOffset": str(log_end)})
+    return {
+        RequestCode.GET_ALL_CONSUMER_OFFSET: offsets.encode(),
+        RequestCode.GET_BROKER_RUNTIME_INFO: figures.encode(),
+    }
+
+
+def test_delays_that_were_delivered_where_the_log_has_not_come_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a stock master, too, which does not say where its log was then."""
+
+    async def talk() -> None:
+        async with a_master() as master:
+            bench = StoreBench()
+            sync, tables = sync_of(store=bench)
+            sync.master = master.address
+            monkeypatch.setitem(TABLES, RequestCode.GET_ALL_DELAY_OFFSET, DelayOffsetTable({3: 7}).encode())
+            for code, body in halves_ended(0, 100).items():
+                monkeypatch.setitem(TABLES, code, body)
+            await sync.run_round()
+            assert tables.delays.next_offsets == {}
+            bench.send("orders", 0, b"what the master had then")
+            await sync.run_round()
+            assert tables.delays.next_offsets == {3: 7}
+            await sync.close()
+
+    asyncio.run(talk())
+
+
+def test_half_messages_whose_ends_have_not_come_are_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slave that takes its master's place would pass over those that ended where its log has not come to."""
+
+    async def talk() -> None:
+        async with a_master() as master:
+            bench = StoreBench()
+            sync, tables = sync_of(store=bench)
+            sync.master = master.address
+
+            async def told(offset: int, log_end: int) -> tuple[int | None, int | None]:
+                for code, body in halves_ended(offset, log_end).items():
+                    monkeypatch.setitem(TABLES, code, body)
+                await sync.run_round()
+                committed = tables.offsets.committed
+                return committed(CHECK_GROUP, HALF_TOPIC, 0), committed("billing", "orders", 0)
+
+            assert await told(6, 100) == (None, 6)
+            bench.send("orders", 0, b"what the master had then")
+            assert bench.store.end_offset >= 100
+            assert await told(7, 1000) == (6, 7), "the first word holds by now"
+            assert await told(8, bench.store.end_offset) == (8, 8)
+            await sync.close()
+
+    asyncio.run(talk())
 
 
 def test_a_round_is_about_one_master() -> None:

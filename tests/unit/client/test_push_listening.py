@@ -77,6 +77,26 @@ def test_what_a_listener_returns_from_is_consumed() -> None:
     assert ways.taken == []
 
 
+def test_what_a_listener_does_to_its_list_is_its_own_affair() -> None:
+    """One that takes messages out of it has consumed them, or failed at them, all the same."""
+
+    def take_out(messages: list[ReceivedMessage]) -> None:
+        while messages:
+            messages.pop()
+
+    def take_out_and_fail(messages: list[ReceivedMessage]) -> None:
+        take_out(messages)
+        raise ValueError
+
+    ways = Ways()
+    taken = batch(message(0), message(1))
+    assert Listening(take_out, give_back(ways)).consume(taken) == Outcome()
+    taken.of.finish(taken)
+    assert (taken.of.commit_offset, len(taken.of)) == (100, 0)
+    Listening(take_out_and_fail, give_back(ways)).consume(batch(message(0), message(1)))
+    assert ways.taken == [("given back", 0), ("given back", 1)]
+
+
 def test_a_failed_batch_is_given_back(caplog: pytest.LogCaptureFixture) -> None:
     """As far as brokers take it; the rest is tried again here, later. Not even sys.exit() ends a thread."""
     ways = Ways(1)

@@ -206,6 +206,17 @@ def test_a_queue_that_is_set_elsewhere_begins_anew(moved: Moved) -> None:
     assert bench.commit_all() == []
 
 
+def test_a_queue_whose_offsets_cannot_be_saved_is_read_on_from_another_place() -> None:
+    """Be it moved by its broker or by an operator: the next round of commits saves it."""
+    bench = Bench(start=5)
+    bench.disk_error = StoreError("The offsets cannot be saved.")
+    bench.pulled(Moved(3, is_reset=False, reason="it ends there"))
+    assert [offset for offset, _ in bench.pulls] == [3]
+    bench.pump.reset({QUEUE: 1})
+    bench.run()
+    assert [offset for offset, _ in bench.pulls] == [3, 1]
+
+
 def test_an_answer_from_before_a_reset_is_dropped() -> None:
     """The pull that waits for the old place does not keep the new one waiting."""
     bench = Bench()

@@ -296,6 +296,23 @@ def test_another_tail_in_the_place_of_the_one_that_was_cut_off() -> None:
     assert bench.derived() == other.derived()
 
 
+@pytest.mark.parametrize("then", ["go on", "reopen", "kill", "lose_power"])
+def test_a_deletion_that_was_cut_off_takes_nothing_of_what_comes_there(then: str) -> None:
+    """A master deletes a topic and dies; its slave, which has less, takes its place, and more messages of the topic."""
+    one, other = master(8), master(8)
+    shared = one.store.end_offset
+    one.send("u", 0, b"more than the other ever has")
+    one.store.deletions.delete("t")
+    one.store.replica.open_for_master()
+    one.store.replica.cut(shared)
+    if then != "go on":
+        getattr(one, then)()
+        one.store.replica.open_for_master()
+    other.send("t", 0, b"taken")
+    feed(one, log_of(other)[shared:], 1 << 20)
+    assert one.bodies("t", 0) == [b"taken"]
+
+
 @pytest.mark.faults
 def test_nothing_is_cut_off_after_a_failed_fsync() -> None:
     """Nobody knows what of the log is on disk: the checkpoint does not say that all of it is (reliability, G6)."""

@@ -22,6 +22,7 @@ from rmqspark.store.checkpoint import Checkpoint
 from rmqspark.store.config import StoreConfig
 from rmqspark.store.direct.offline import OfflineStore
 from rmqspark.store.draft import Draft, RowRun, Run
+from rmqspark.store.files import write_whole
 from rmqspark.store.message_store import MessageStore
 from rmqspark.store.queues.consume_queue import ENTRY
 from rmqspark.store.reading.reader import ReadStatus
@@ -83,6 +84,52 @@ def test_derived_files_are_made_again(how: str, what: str) -> None:
     assert sorted(data for path, data in after.items() if path.startswith("index")) == sorted(
         data for path, data in before.items() if path.startswith("index")
     )
+
+
+@pytest.mark.parametrize("file", range(1, 11))
+@pytest.mark.parametrize("hours", [12, 70, 80, 100, 124])
+def test_a_file_that_is_missing_in_the_middle_of_a_queue(file: int, hours: int) -> None:
+    """What the log still has is found again, and all goes on expiring."""
+    bench = StoreBench()
+    for number in range(60):
+        bench.clock.advance(hours=1)
+        for topic in "tu":
+            bench.send(topic, 0, b"%b%03d" % (topic.encode(), number))
+    messages = all_bodies(bench)
+    bench.store.close()
+    bench.files.unlink(f"consumequeue/t/0/{file * 100:020d}")
+    bench.open()
+    assert all_bodies(bench) == messages
+    bench.clock.advance(hours=hours)
+    bench.store.expire(bench.clock.now_ms())
+    bench.reopen()
+    lows = {topic: bench.store.queues.min_offset(topic, 0) for topic in "tu"}
+    assert lows["t"] - lows["u"] in (0, 1)
+    assert all_bodies(bench) == {queue: messages[queue][lows[queue[0]] :] for queue in messages}
+
+
+@pytest.mark.parametrize("file", [1, 4, 7, 10])
+def test_a_file_is_missing_whose_messages_have_expired(file: int) -> None:
+    """The queue begins behind it: none of its offsets is given a second time, also where it has no message left."""
+    bench = StoreBench()
+    for number in range(60):
+        bench.send("t", 0, b"t%03d" % number)
+    for number in range(9):
+        bench.send("u", 0, b"u%03d" % number)
+    bench.store.checkpoint()
+    before = bench.content("consumequeue/t")
+    bench.clock.advance(hours=80)
+    while bench.store.expire(bench.clock.now_ms()).deleted:
+        pass
+    bench.store.close()
+    for path, content in before.items():  # a crash came before they followed the log
+        if path != f"consumequeue/t/0/{file * 100:020d}":
+            write_whole(bench.files, path, content)
+    bench.open()
+    assert bench.store.queues.bounds("t", 0) == (60, 60)
+    bench.send("t", 0, b"next")
+    bench.reopen()
+    assert bench.numbered_bodies("t", 0, 60) == [(60, b"next")]
 
 
 @pytest.mark.parametrize("how", ["reopen", "kill"])
