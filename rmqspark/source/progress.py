@@ -17,6 +17,7 @@ from rmqspark.source.admission import Admission
 from rmqspark.source.loss import bear, deleted, replaced, replaced_since, shrunken, strangers
 from rmqspark.source.offsets import Offsets
 from rmqspark.source.planner import Snapshot, advance, everything, is_idle, needing_begin, unchanged
+from rmqspark.source.positions import check_assigned
 from rmqspark.source.start import is_repeatable, resolve
 
 if TYPE_CHECKING:
@@ -167,6 +168,8 @@ class Progress:
     def _look(self, start: Offsets, *, fresh: bool = False) -> Snapshot:
         """What the next batch, which begins at `start`, is planned by. What is pinned is read, or the query fails."""
         snapshot = self._snapshot(fresh=fresh)
+        if self._newest is None:
+            self._check_assigned(start, snapshot)
         return snapshot.having(start.positions) if self._ceiling is None else snapshot
 
     def _snapshot(self, *, fresh: bool = False) -> Snapshot:
@@ -174,6 +177,14 @@ class Progress:
         return self._view.snapshot(
             fresh=fresh, missing_topics_allowed=self._tolerant, outages_allowed=self._ceiling is None
         )
+
+    def _check_assigned(self, start: Offsets, snapshot: Snapshot) -> None:
+        """What is named in assign and has a place was there once: its broker is away. The rest is there now, or is
+        nowhere: InvalidArgument. A member of a shared group has places in its own queues only."""
+        if self._options.sharing is not None and start.positions:
+            return
+        new = {*(self._options.subscription.queues or ())} - start.positions.keys()
+        check_assigned([queue for queue in new if queue.broker_name not in snapshot.left_out], snapshot.ends)
 
     def _admit(self, limits: Limits | None) -> Admit:
         if limits is None:

@@ -13,7 +13,7 @@ from rmqspark.model import MessageQueue
 from rmqspark.options import Moment
 from rmqspark.source.admission import Limits
 from rmqspark.source.offsets import Offsets, StoreIdentity
-from rmqspark.source.options import SourceOptions
+from rmqspark.source.options import SourceOptions, Subscription
 from rmqspark.source.planner import QueueRange, Snapshot, ranges
 from rmqspark.source.positions import (
     AtOffsets,
@@ -239,6 +239,17 @@ class Asked(Cluster):
     ) -> Snapshot:
         self.allowed.append(outages_allowed)
         return super().snapshot()
+
+
+def test_a_queue_named_in_assign_that_never_was_there_is_refused() -> None:
+    """By a query that is started again over its checkpoint, too; one that it has a place in is of a broker away."""
+    there, nowhere = MessageQueue("t", "broker-b", 0), MessageQueue("t", "broker-a", 7)
+    start = at({Q0: 4, there: 5})
+    assigned = progress(Cluster({Q0: 10}), subscription=Subscription(("t",), frozenset({Q0, there})))
+    assert assigned.latest(start, None).positions == {Q0: 10, there: 5}
+    assigned = progress(Cluster({Q0: 10}), subscription=Subscription(("t",), frozenset({Q0, there, nowhere})))
+    with pytest.raises(InvalidArgument, match="t/broker-a/7, named in assign, does not exist"):
+        assigned.latest(start, None)
 
 
 def test_nothing_is_reported_of_a_checkpoint_that_is_refused() -> None:
