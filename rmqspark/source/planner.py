@@ -192,6 +192,15 @@ def _end(queue: MessageQueue, snapshot: Snapshot, ceiling: Offsets | None) -> in
     return snapshot.ends[queue] if ceiling is None else min(snapshot.ends[queue], ceiling.positions.get(queue, 0))
 
 
+def out_of_sight(start: Offsets, ceiling: Offsets | None, snapshot: Snapshot) -> list[MessageQueue]:
+    """The queues that are to be read up to `ceiling` yet, of brokers that show nothing at all."""
+    return [
+        queue
+        for queue, end in sorted(ceiling.positions.items() if ceiling is not None else ())
+        if start.positions.get(queue, 0) < end and queue.broker_name not in snapshot.stores
+    ]
+
+
 def ranges(start: Offsets, end: Offsets) -> list[QueueRange]:
     """What lies between two offsets. Queues that entered with `end` give nothing yet; those that were put back into the
     subscription go on from where they left it."""
