@@ -208,10 +208,18 @@ def ranges(start: Offsets, end: Offsets) -> list[QueueRange]:
     return [
         QueueRange(queue, start.positions[queue], position, end.store_of(queue).topic_deleted_ms)
         for queue, position in sorted(end.positions.items())
-        if queue in start.positions
-        and start.identity(queue) == end.identity(queue)
-        and position > start.positions[queue]
+        if queue in start.positions and _count_alike(start, end, queue) and position > start.positions[queue]
     ]
+
+
+def _count_alike(start: Offsets, end: Offsets, queue: MessageQueue) -> bool:
+    """Whether both count the same messages. Where the first batch is run again its beginning has just been looked up,
+    perhaps in a store that has lost its end since the batch was planned: what is left of it is to be read."""
+    before, then = start.identity(queue), end.identity(queue)
+    is_looked_up_again = before.store.incarnation > then.store.incarnation
+    if is_looked_up_again:
+        before = before._replace(store=before.store._replace(incarnation=then.store.incarnation))
+    return before == then
 
 
 def split(
