@@ -309,6 +309,17 @@ def test_what_was_read_is_known_though_a_broker_is_away(sink: Sink, away: str) -
     ]
 
 
+def test_what_was_read_is_known_though_an_earlier_run_of_the_batch_wakes(sink: Sink) -> None:
+    """Its tasks say what they read before they find out that they have lost the leases to it."""
+    runs = [Attempt(sink.name, f"run-{n}", 0, 0, "x", query_id=f"q-{sink.name}", batch_id=0) for n in (1, 2)]
+    earlier, later = ((run, StreamingBatch(run.query_id, run.batch_id, run.run)) for run in runs)
+    read = [QueueRange(MessageQueue(sink.name, "broker-a", 0), 0, 7)]
+    for _, batch in (later, earlier):
+        tell(sink.client, batch, read, [QueueLease("readers", "me", 7)])
+    (known,) = inputs_of(sink.client, later[0], ())
+    assert (known.run, known.lease, known.toOffset) == ("run-2", 7, 7)
+
+
 def test_how_it_stands_is_listed(sink: Sink) -> None:
     """What is decided and what is open, with its rows, their bytes and their brokers; what was given up has none."""
 
