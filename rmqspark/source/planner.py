@@ -4,7 +4,8 @@ Two rules keep a query right whatever the cluster does meanwhile:
 
 - An entry of an offset is only ever compared with one of the same identity (store, incarnation, epoch). A queue that is
   new, or whose identity has changed, enters at a recorded position and is read from the next micro-batch on; so every
-  range that is read has both its ends in the checkpoint, and a batch that is run again reads the same messages.
+  range that is read has both its ends in the checkpoint, and a batch that is run again reads the same messages. (The
+  very first batch has its beginning from another look: `_count_alike`.)
 - A position never falls within one identity, whatever a broker reports: Spark would take it as an order to read again.
 
 How limits are shared out is `shares`' and `admission`'s business.
