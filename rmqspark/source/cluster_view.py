@@ -177,11 +177,11 @@ class ClusterView:
             except RmqError as error:
                 if not (outages_allowed and may_pass(error)):
                     raise
-                if not self._outages.look(_brokers_of(self._queues(missing_topics_allowed))):
+                if not self._outages.look(_brokers_of(self._queues(missing_topics_allowed, outages_allowed))):
                     raise
 
     def _look(self, missing_topics_allowed: bool, outages_allowed: bool) -> Snapshot:
-        queues = self._queues(missing_topics_allowed)
+        queues = self._queues(missing_topics_allowed, outages_allowed)
         left_out = self._outages.among(_brokers_of(queues)) if outages_allowed else frozenset()
         snapshot = self._see([queue for queue in queues if queue.broker_name not in left_out])
         return replace(snapshot, left_out=left_out)
@@ -224,7 +224,7 @@ class ClusterView:
             found.update(zip(asked, chain.from_iterable(piece.result() for piece in pieces), strict=True))
         return found, others
 
-    def _queues(self, missing_topics_allowed: bool) -> list[MessageQueue]:
+    def _queues(self, missing_topics_allowed: bool, outages_allowed: bool) -> list[MessageQueue]:
         there: list[MessageQueue] = []
         topics = self._topics()
         self._client.look_up(topics)
@@ -235,7 +235,8 @@ class ClusterView:
                 # One that matches a pattern may go between two looks: `Progress` notices.
                 if not missing_topics_allowed and self._subscription.pattern is None:
                     raise
-        check_assigned(self._subscription.queues or (), there)
+        if self._snapshot is None and not outages_allowed:  # later, and where that may be, its broker is away
+            check_assigned(self._subscription.queues or (), there)
         return list(filter(self._subscription.includes, there))
 
     def _topics(self) -> tuple[str, ...]:

@@ -8,10 +8,10 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqspark.errors import DataLoss, TopicNotFound, TopicRemade
+from rmqspark.errors import BrokerNotRegistered, DataLoss, TopicNotFound, TopicRemade
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from rmqspark.message_queue import MessageQueue
     from rmqspark.source.offsets import Offsets, StoreIdentity
@@ -135,6 +135,16 @@ def bear(losses: list[Loss], *, tolerant: bool) -> None:
         raise DataLoss(f"{losses[0]}{more}", hint=HINT)
     for loss in losses:
         _log.warning("%s failOnDataLoss is false: the query goes on with what is there.", loss)
+
+
+def bear_no_outage(missed: Sequence[MessageQueue]) -> None:
+    """Queues that are to be read now, and whose brokers no name server knows any more: an error that may pass."""
+    if missed:
+        raise BrokerNotRegistered(
+            f"Broker {missed[0].broker_name!r} was there when the query started, and no name server knows it any more: "
+            f"queue {missed[0]} has not been read up to its end of then.",
+            hint="Start the query again when the broker is back: it goes on from its checkpoint.",
+        )
 
 
 def lose(queue: MessageQueue, first: int, end: int, story: str, *, tolerant: bool, count: int | None = None) -> None:

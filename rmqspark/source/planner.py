@@ -4,7 +4,8 @@ Two rules keep a query right whatever the cluster does meanwhile:
 
 - An entry of an offset is only ever compared with one of the same identity (store, incarnation, epoch). A queue that is
   new, or whose identity has changed, enters at a recorded position and is read from the next micro-batch on; so every
-  range that is read has both its ends in the checkpoint, and a batch that is run again reads the same messages.
+  range that is read has both its ends in the checkpoint, and a batch that is run again reads the same messages. (The
+  very first batch has its beginning from another look: `_count_alike`.)
 - A position never falls within one identity, whatever a broker reports: Spark would take it as an order to read again.
 
 How limits are shared out is `shares`' and `admission`'s business.
@@ -192,6 +193,15 @@ def _end(queue: MessageQueue, snapshot: Snapshot, ceiling: Offsets | None) -> in
     return snapshot.ends[queue] if ceiling is None else min(snapshot.ends[queue], ceiling.positions.get(queue, 0))
 
 
+def out_of_sight(start: Offsets, ceiling: Offsets | None, snapshot: Snapshot) -> list[MessageQueue]:
+    """The queues that are to be read up to `ceiling` yet, of brokers that show nothing at all."""
+    return [
+        queue
+        for queue, end in sorted(ceiling.positions.items() if ceiling is not None else ())
+        if start.positions.get(queue, 0) < end and queue.broker_name not in snapshot.stores
+    ]
+
+
 def ranges(start: Offsets, end: Offsets) -> list[QueueRange]:
     """What lies between two offsets. Queues that entered with `end` give nothing yet; those that were put back into the
     subscription go on from where they left it."""
@@ -199,10 +209,18 @@ def ranges(start: Offsets, end: Offsets) -> list[QueueRange]:
     return [
         QueueRange(queue, start.positions[queue], position, end.store_of(queue).topic_deleted_ms)
         for queue, position in sorted(end.positions.items())
-        if queue in start.positions
-        and start.identity(queue) == end.identity(queue)
-        and position > start.positions[queue]
+        if queue in start.positions and _count_alike(start, end, queue) and position > start.positions[queue]
     ]
+
+
+def _count_alike(start: Offsets, end: Offsets, queue: MessageQueue) -> bool:
+    """Whether both count the same messages. Where the first batch is run again its beginning has just been looked up,
+    perhaps in a store that has lost its end since the batch was planned: what is left of it is to be read."""
+    before, then = start.identity(queue), end.identity(queue)
+    is_looked_up_again = before.store.incarnation > then.store.incarnation
+    if is_looked_up_again:
+        before = before._replace(store=before.store._replace(incarnation=then.store.incarnation))
+    return before == then
 
 
 def split(

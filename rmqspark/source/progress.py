@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 from rmqspark.client.patience import may_pass
 from rmqspark.errors import InvalidArgument, RmqError
 from rmqspark.source.admission import Admission
-from rmqspark.source.loss import bear, deleted, replaced, replaced_since, shrunken, strangers
+from rmqspark.source.loss import bear, bear_no_outage, deleted, replaced, replaced_since, shrunken, strangers
 from rmqspark.source.offsets import Offsets
-from rmqspark.source.planner import Snapshot, advance, everything, is_idle, needing_begin, unchanged
+from rmqspark.source.planner import Snapshot, advance, everything, is_idle, needing_begin, out_of_sight, unchanged
+from rmqspark.source.positions import check_assigned
 from rmqspark.source.start import is_repeatable, resolve
 
 if TYPE_CHECKING:
@@ -167,13 +168,38 @@ class Progress:
     def _look(self, start: Offsets, *, fresh: bool = False) -> Snapshot:
         """What the next batch, which begins at `start`, is planned by. What is pinned is read, or the query fails."""
         snapshot = self._snapshot(fresh=fresh)
-        return snapshot.having(start.positions) if self._ceiling is None else snapshot
+        if self._newest is None:
+            self._check_assigned(start, snapshot)
+        if self._ceiling is None:
+            return snapshot.having(start.positions)
+        for pause_ms in self._options.retry.pauses_ms:
+            if not self._missed(start, snapshot):
+                break
+            self._clock.sleep_ms(pause_ms)
+            snapshot = self._snapshot(fresh=True)
+        bear_no_outage(self._missed(start, snapshot))
+        return snapshot
+
+    def _missed(self, start: Offsets, snapshot: Snapshot) -> list[MessageQueue]:
+        """What is pinned and out of sight, though it was not deleted. A member of a shared group misses its own."""
+        missed = out_of_sight(start, self._ceiling, snapshot)
+        if self._options.sharing is not None:
+            missed = [queue for queue in missed if queue in start.positions]
+        return [queue for queue in missed if not self._view.is_deleted(queue.topic, {queue.broker_name})]
 
     def _snapshot(self, *, fresh: bool = False) -> Snapshot:
         """A query that ends where its pinned end is reads all brokers for that."""
         return self._view.snapshot(
             fresh=fresh, missing_topics_allowed=self._tolerant, outages_allowed=self._ceiling is None
         )
+
+    def _check_assigned(self, start: Offsets, snapshot: Snapshot) -> None:
+        """What is named in assign and has a place was there once: its broker is away. The rest is there now, or is
+        nowhere: InvalidArgument. A member of a shared group has places in its own queues only."""
+        if self._options.sharing is not None and start.positions:
+            return
+        new = {*(self._options.subscription.queues or ())} - start.positions.keys()
+        check_assigned([queue for queue in new if queue.broker_name not in snapshot.left_out], snapshot.ends)
 
     def _admit(self, limits: Limits | None) -> Admit:
         if limits is None:

@@ -108,14 +108,14 @@ class SharedGroup:
     def enter(self, snapshot: Snapshot) -> Snapshot:
         """A queue begins where the group has come. Where it never was, that is decided now, for whoever has it next.
 
-        What has expired since is for the tasks to miss. Raises DataLoss for a queue that ends before the group's place.
+        What has expired since is for the tasks to miss. One that has gone out of sight since it was leased begins when
+        it is back. Raises DataLoss for a queue that ends before the group's place.
         """
-        self._bear_losses(snapshot)
-        places = {queue: self._place(queue, grant, snapshot) for queue, grant in self._standing.entering.items()}
+        entering = {queue: grant for queue, grant in self._standing.entering.items() if queue in snapshot.ends}
+        self._bear_losses(entering, snapshot)
+        places = {queue: self._place(queue, grant, snapshot) for queue, grant in entering.items()}
         first = {
-            queue: Held(grant.lease, places[queue])
-            for queue, grant in self._standing.entering.items()
-            if grant.committed is None
+            queue: Held(grant.lease, places[queue]) for queue, grant in entering.items() if grant.committed is None
         }
         if first and self._membership is not None:
             self._ask(self._membership, Steps(first, {}, []))
@@ -202,8 +202,6 @@ class SharedGroup:
             return snapshot.begins[queue] if self._sharing.from_earliest else end
         return min(grant.committed, end)
 
-    def _bear_losses(self, snapshot: Snapshot) -> None:
-        committed = {
-            queue: grant.committed for queue, grant in self._standing.entering.items() if grant.committed is not None
-        }
+    def _bear_losses(self, entering: Mapping[MessageQueue, Grant], snapshot: Snapshot) -> None:
+        committed = {queue: grant.committed for queue, grant in entering.items() if grant.committed is not None}
         bear(overrun(committed, snapshot), tolerant=not self._options.fail_on_data_loss)

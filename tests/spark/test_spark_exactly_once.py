@@ -142,11 +142,13 @@ def test_a_version_below_the_last_one(topic: Topic, rmq_spark: SparkSession) -> 
 
 
 def test_foreach_batch_under_an_id_of_its_own(topic: Topic, other: Topic, tmp_path: Path) -> None:
-    """A batch that is run again in foreachBatch, as after a crash between its two sinks, adds nothing."""
+    """A batch that is run again in foreachBatch, as after a crash between its two sinks, adds nothing. Its jobs may be
+    in a group that the user names, in any words."""
     topic.send("a", "b")
     failing = {"times": 1}
 
     def write(batch: DataFrame, number: int) -> None:
+        batch.sparkSession.sparkContext.setJobGroup("invoices, für alle", "both sinks of a batch")
         other.write(batch.select("body"), transactionalId="each", transactionVersion=number)
         if failing["times"]:
             failing["times"] = 0

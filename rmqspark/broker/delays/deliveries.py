@@ -14,6 +14,7 @@ import structlog
 from rmqspark.broker.delays.parking import delivered_draft, place_of
 from rmqspark.broker.metrics.if_memory_allows import IF_MEMORY_ALLOWS
 from rmqspark.errors import DecodeError, InvalidArgument
+from rmqspark.protocol.records.record import SysFlag
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,7 +80,7 @@ class Deliveries:
         place = place_of(record)
         draft = delivered_draft(record, place, more)
         config = self._topics.get(place.topic)
-        if config is None or self._store.deletions.took(place.topic, record.physical_offset):
+        if config is None or self._store.deletions.took(place.topic, _sent_at(record)):
             log.warning("a delayed message has no topic any more", topic=place.topic, queue_offset=record.queue_offset)
             return None
         if place.queue_id < config.writeQueueNums or not config.writeQueueNums:
@@ -96,3 +97,10 @@ class Deliveries:
             physical_offset=record.physical_offset,
             reason=str(error),
         )
+
+
+def _sent_at(record: Record) -> int:
+    """The physical offset at which the message came: that of a transaction with its half, before it was committed. One
+    that a consumer sends back has the flag of such, and names no half."""
+    is_committed = record.sys_flag & SysFlag.TRANSACTION_MASK == SysFlag.COMMITTED
+    return (record.prepared_transaction_offset if is_committed else 0) or record.physical_offset

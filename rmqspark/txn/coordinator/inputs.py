@@ -1,6 +1,7 @@
 """What read tasks report: which offsets a batch of a query has read. Pure, and bounded.
 
-A task that Spark runs again reports again: a range with the same beginning takes the place of the one before.
+A task that Spark runs again reports again: a range with the same beginning takes the place of the one before. Of a
+shared group only within a run of the query: an earlier one that was frozen may wake, and say what it was about to read.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ MAX_RANGES: Final = 400_000
 MAX_NAME_BYTES: Final = MAX_TRANSACTIONAL_ID_LENGTH  # topics, groups and brokers have shorter ones
 _RANGES_OF_AN_EVENT: Final = 1_000
 
-_Place = tuple[str, str, str, int, int]  # group, topic, broker, queue, first offset
+_Place = tuple[str, str, str, int, int, str]  # group, topic, broker, queue, first offset, run
 
 
 class InputReports:
@@ -113,4 +114,4 @@ def _check_name(name: str) -> None:
 
 
 def _place(each: InputRange) -> _Place:
-    return each.group, each.topic, each.brokerName, each.queueId, each.fromOffset
+    return each.group, each.topic, each.brokerName, each.queueId, each.fromOffset, each.run or ""

@@ -120,6 +120,23 @@ def test_rows_that_are_to_wait_do_so_from_the_decision_on(sink: Sink) -> None:
     assert_exactly_once(sink.name, namesrv=sink.mq.namesrv)
 
 
+def test_rows_that_are_to_wait_go_with_their_topic(sink: Sink) -> None:
+    """What was sent for a topic that is deleted before the decision is not delivered to the next one of its name."""
+
+    def rows(*bodies: str) -> Iterator[pa.RecordBatch]:
+        return iter([pa.record_batch({"body": pa.array(bodies), "delayLevel": pa.array([1] * len(bodies))})])
+
+    before = sink.write(0, 0, rows(*"abcd"))
+    with AdminClient(sink.mq.namesrv) as admin:
+        admin.delete_topic(sink.name)
+        admin.create_topic(sink.name, queues=2)
+    sink.commit(before)
+    sink.commit(sink.write(1, 0, rows(*"efgh")))
+    while not {*"efgh"} <= {*sink.bodies()}:
+        SystemClock().sleep_ms(50)
+    assert sink.bodies() == list("efgh")
+
+
 def test_a_batch_that_comes_again_adds_nothing(sink: Sink) -> None:
     """Whatever run it comes from; other rows are found out, and change nothing."""
     sink.commit(sink.task(0, 0, "a", "b"))
@@ -290,6 +307,17 @@ def test_what_was_read_is_known_though_a_broker_is_away(sink: Sink, away: str) -
         ("broker-a", 0, 7),
         ("broker-b", 0, 7),
     ]
+
+
+def test_what_was_read_is_known_though_an_earlier_run_of_the_batch_wakes(sink: Sink) -> None:
+    """Its tasks say what they read before they find out that they have lost the leases to it."""
+    runs = [Attempt(sink.name, f"run-{n}", 0, 0, "x", query_id=f"q-{sink.name}", batch_id=0) for n in (1, 2)]
+    earlier, later = ((run, StreamingBatch(run.query_id, run.batch_id, run.run)) for run in runs)
+    read = [QueueRange(MessageQueue(sink.name, "broker-a", 0), 0, 7)]
+    for _, batch in (later, earlier):
+        tell(sink.client, batch, read, [QueueLease("readers", "me", 7)])
+    (known,) = inputs_of(sink.client, later[0], ())
+    assert (known.run, known.lease, known.toOffset) == ("run-2", 7, 7)
 
 
 def test_how_it_stands_is_listed(sink: Sink) -> None:

@@ -106,22 +106,29 @@ def test_bounds_asked_together_and_one_by_one_are_the_same(
     admin.delete_topic("more")
 
 
-def test_a_broker_that_is_out_of_sight_holds_nobody_up(clock: ManualClock) -> None:
-    """Queues of the others are read on while a broker is away, and its own when it is back."""
+@pytest.mark.parametrize(
+    "subscription", [ORDERS, Subscription(("orders",), frozenset({Q0, Q0._replace(broker_name="broker-b")}))]
+)
+def test_a_broker_that_is_out_of_sight_holds_nobody_up(subscription: Subscription, clock: ManualClock) -> None:
+    """Queues of the others are read on while a broker is away, and its own when it is back; named in assign, too, also
+    by a query that is started again meanwhile."""
     with cluster(brokers=2) as pair, ClusterClient(pair.namesrv, clock=clock) as client:
         with AdminClient(pair.namesrv) as admin:
             admin.create_topic("orders", queues=1)
-        options = SourceOptions(ORDERS, start=Earliest(), group="billing", retry=AT_ONCE)
-        view, rewinds = ClusterView(client, ORDERS, AT_ONCE), Rewinds(client, AT_ONCE)
-        query = Progress(
-            options, view, WholeGroup(GroupProgress(client)), rewinds, clock=clock, entropy=SystemEntropy()
-        )
+        options = SourceOptions(subscription, start=Earliest(), group="billing", retry=AT_ONCE)
+
+        def started() -> Progress:
+            view, group = ClusterView(client, subscription, AT_ONCE), WholeGroup(GroupProgress(client))
+            return Progress(options, view, group, Rewinds(client, AT_ONCE), clock=clock, entropy=SystemEntropy())
+
+        query = started()
         start = query.latest(query.initial(), None)
         pair.stop_broker("broker-b")
         send(pair, 1)
         clock.advance(ms=ROUTE_MAX_AGE_MS)
         away = query.latest(start, None)
         assert away.positions == {Q0: 1, Q0._replace(broker_name="broker-b"): 0}
+        assert started().latest(start, None) == away
         pair.start_broker("broker-b")
         with Producer(pair.namesrv) as producer:
             producer.send(Message("orders", b"late"), queue=Q0._replace(broker_name="broker-b"))

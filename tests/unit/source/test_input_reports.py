@@ -13,6 +13,7 @@ from rmqspark.model import MessageQueue
 from rmqspark.protocol.bodies.route import BrokerData, ClusterInfo
 from rmqspark.protocol.bodies.txn import InputRange, InputRanges
 from rmqspark.protocol.codes import RequestCode
+from rmqspark.protocol.names import check_transactional
 from rmqspark.remoting.response import Response
 from rmqspark.source.offsets import Offsets
 from rmqspark.source.partitions import Holder, QueueLease
@@ -207,3 +208,12 @@ def test_outside_of_a_micro_batch_nothing_is_reported() -> None:
     assert streaming_batch(Task(sql_streaming_queryId="q")) is None
     inside = Task(sql_streaming_queryId="q", streaming_sql_batchId="5", spark_jobGroup_id="run-1")
     assert streaming_batch(inside) == BATCH
+
+
+@pytest.mark.parametrize("job_group", ["invoices, für alle", "\n", "half a pair \ud800", "x" * 256])
+def test_a_job_group_of_the_users_is_a_run_in_other_words(job_group: str) -> None:
+    """What users call their jobs is no name for a run that brokers would take; the same group is the same run."""
+    inside = [Task(sql_streaming_queryId="q", streaming_sql_batchId="5", spark_jobGroup_id=job_group) for _ in "12"]
+    runs = {batch.run_id for each in inside if (batch := streaming_batch(each)) is not None}
+    assert [check_transactional("run", run) for run in runs] == [*runs]
+    assert len(runs) == 1

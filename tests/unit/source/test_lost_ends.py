@@ -144,10 +144,10 @@ class Model:
             del self.logs[queue][-number:]
 
     def batch(self, taken_out: frozenset[MessageQueue], away: frozenset[MessageQueue]) -> None:
-        """Q0 is always there: it is by the others of a topic that a crash is noticed."""
+        """Q0 is always there: it is by the others of a topic that a crash is noticed. Away is what was there once."""
         chosen = self.logs.keys() - taken_out
         cluster = Cluster(
-            {queue: len(log) for queue, log in self.logs.items() if queue in chosen - away},
+            {queue: len(log) for queue, log in self.logs.items() if queue in chosen - (away & self.seen.keys())},
             store=STORE._replace(incarnation=self.incarnation),
         )
         end, ranges_read, told = step(self.offsets, cluster, Subscription(("t",), frozenset(chosen)))

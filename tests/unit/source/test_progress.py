@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqspark.errors import DataLoss, InvalidArgument, Unreachable
+from rmqspark.errors import BrokerNotRegistered, DataLoss, InvalidArgument, Unreachable
 from rmqspark.model import MessageQueue
 from rmqspark.options import Moment
 from rmqspark.source.admission import Limits
 from rmqspark.source.offsets import Offsets, StoreIdentity
-from rmqspark.source.options import SourceOptions
+from rmqspark.source.options import SourceOptions, Subscription
 from rmqspark.source.planner import QueueRange, Snapshot, ranges
 from rmqspark.source.positions import (
     AtOffsets,
@@ -241,6 +241,17 @@ class Asked(Cluster):
         return super().snapshot()
 
 
+def test_a_queue_named_in_assign_that_never_was_there_is_refused() -> None:
+    """By a query that is started again over its checkpoint, too; one that it has a place in is of a broker away."""
+    there, nowhere = MessageQueue("t", "broker-b", 0), MessageQueue("t", "broker-a", 7)
+    start = at({Q0: 4, there: 5})
+    assigned = progress(Cluster({Q0: 10}), subscription=Subscription(("t",), frozenset({Q0, there})))
+    assert assigned.latest(start, None).positions == {Q0: 10, there: 5}
+    assigned = progress(Cluster({Q0: 10}), subscription=Subscription(("t",), frozenset({Q0, there, nowhere})))
+    with pytest.raises(InvalidArgument, match="t/broker-a/7, named in assign, does not exist"):
+        assigned.latest(start, None)
+
+
 def test_nothing_is_reported_of_a_checkpoint_that_is_refused() -> None:
     """Offsets of another topic or store are not committed to the group before somebody notices."""
     cluster = Cluster({Q0: 12})
@@ -261,6 +272,33 @@ def test_limit_and_pinned_end() -> None:
     assert query.latest(at({Q0: 10}), None) == at({Q0: 10})
     newest = query.newest()
     assert newest.positions == {Q0: 50}
+
+
+@pytest.mark.parametrize("comes_back", [False, True])
+def test_what_is_pinned_is_read_or_the_query_fails(comes_back: bool) -> None:
+    """Not done with as if it had been read, where no name server names its broker any more."""
+    there = MessageQueue("t", "broker-b", 0)
+
+    class Restarting(Cluster):
+        def snapshot(self, **kwargs: bool) -> Snapshot:
+            snapshot = super().snapshot(**kwargs)
+            if comes_back and self.looks == 3:
+                self.ends[there] = 9
+            return replace(snapshot, stores=dict.fromkeys({queue.broker_name for queue in snapshot.ends}, STORE))
+
+    cluster = Restarting({Q0: 10, there: 9})
+    query = progress(cluster)
+    query.pin()
+    del cluster.ends[there]
+    start = replace(at({Q0: 10, there: 5}), stores={("t", "broker-a"): STORE, ("t", "broker-b"): STORE})
+    if comes_back:
+        assert query.latest(start, None).positions == {Q0: 10, there: 9}
+    else:
+        with pytest.raises(BrokerNotRegistered, match="'broker-b'"):
+            query.latest(start, None)
+        assert query.latest(start.at({Q0: 10, there: 9}), None).positions == {Q0: 10, there: 9}
+        cluster.deleted = {"t"}
+        assert query.latest(start, None) == start
 
 
 @pytest.mark.parametrize("start", [Latest(), BeforeEnd(3), Committed("g"), AtTime(Moment(ago_ms=5), else_latest=True)])

@@ -11,7 +11,7 @@ from rmqspark.errors import DataLoss, InvalidArgument, LeaseLost
 from rmqspark.rebalance.strategies import Strategy
 from rmqspark.source.offsets import Offsets, StoreIdentity
 from rmqspark.source.ownership import WholeGroup
-from rmqspark.source.planner import ranges
+from rmqspark.source.planner import Snapshot, ranges
 from rmqspark.source.sharing import Sharing
 from rmqspark.source.subscription import Subscription
 
@@ -116,6 +116,33 @@ def test_a_look_that_is_older_than_a_hand_over_is_taken_again(world: World) -> N
     run(second)
     assert owned(second) == [0, 1, 2, 3]
     assert len(world.written) == len(set(world.written)) == 48
+
+
+def test_a_broker_that_goes_between_two_looks_is_out_of_sight(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Queues that have just been leased there are entered when it is back; the others meanwhile."""
+    world = World([*QUEUES[:1], *OTHERS])
+    first, second = Query(world), Query(world)
+    join, look, looks = second.group._join, world.snapshot, []
+
+    def join_late(start: Offsets, queues: Iterable[MessageQueue]) -> Membership:
+        second.group._join = join  # type: ignore[method-assign]
+        world.ends = dict.fromkeys(world.ends, 7)
+        run(first)
+        first.stop()
+        monkeypatch.setattr(world, "snapshot", looked)
+        return join(start, queues)
+
+    def looked(**kwargs: bool) -> Snapshot:
+        looks.append(kwargs.get("fresh", False))
+        world.brokers["broker-b"].in_sight = not looks[-1]
+        return look(**kwargs)
+
+    second.group._join = join_late  # type: ignore[method-assign]
+    run(second, 1)
+    assert looks == [True]
+    world.ends = dict.fromkeys(world.ends, 8)
+    run(second)
+    assert sorted(world.written) == sorted((queue, offset) for queue in world.ends for offset in range(8))
 
 
 def test_a_query_that_fails_before_it_has_committed_keeps_its_queues(

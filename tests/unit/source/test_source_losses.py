@@ -9,7 +9,8 @@ import pytest
 from rmqspark.errors import DataLoss, InvalidArgument
 from rmqspark.model import MessageQueue
 from rmqspark.source.offsets import Offsets, StoreIdentity
-from rmqspark.source.planner import ranges
+from rmqspark.source.planner import QueueRange, ranges
+from rmqspark.source.positions import Earliest
 
 from .one_cluster import EVERY, Q0, Q1, Cluster, at, progress
 
@@ -188,6 +189,21 @@ def test_a_batch_run_again_where_a_broker_lost_its_tail() -> None:
     with pytest.raises(DataLoss, match="lost the end of its store"):
         progress(cluster).readable(planned, PENDING)
     assert progress(cluster, fail_on_data_loss=False).readable(planned, PENDING) == planned
+
+
+def test_the_first_batch_run_again_where_a_broker_lost_its_tail() -> None:
+    """Its beginning is in no checkpoint, so it is looked up again, in a store that has begun a new life since."""
+    first = progress(Cluster({Q0: 5, Q1: 9}), start=Earliest())
+    end = first.latest(first.initial(), None)
+    for fails in (True, False):
+        cluster = Cluster({Q0: 3, Q1: 60}, store=StoreIdentity("s", 2))
+        again = progress(cluster, start=Earliest(), fail_on_data_loss=fails)
+        planned = ranges(again.initial(), end)
+        if fails:
+            with pytest.raises(DataLoss, match="offset 0, but its broker has since lost the end of its store"):
+                again.readable(planned, end)
+        else:
+            assert again.readable(planned, end) == [QueueRange(Q0, 0, 5), QueueRange(Q1, 0, 9)]
 
 
 def test_a_batch_run_again_while_a_broker_is_away() -> None:

@@ -47,6 +47,14 @@ def test_a_task_that_runs_again_reports_nothing_new(reports: InputReports) -> No
     assert reports.of("q", 5) == [at(0, 0, 7)]
 
 
+def test_a_run_that_wakes_takes_nothing_of_a_later_ones_place(reports: InputReports) -> None:
+    """What a batch has read under leases is asked for by the run that had them: the other's are another's."""
+    later, woken = (structs.replace(at(0, 0, 7), member="me", lease=7, run=run) for run in ("run-2", "run-1"))
+    report(reports, 5, later)
+    report(reports, 5, woken)
+    assert later in reports.of("q", 5)
+
+
 @pytest.mark.parametrize("wrong", [at(0, 5, 4), at(0, -1, 4), at(-1, 0, 4)])
 def test_what_is_no_range_is_refused(reports: InputReports, wrong: InputRange) -> None:
     """And nothing of that report is taken."""
