@@ -24,7 +24,7 @@ class Replicas:
         """A SYNC_MASTER has just said that this is stored: on a slave, then. One that is down has to be believed."""
         slaves = self._cluster.slaves[broker_name]
         ends = [_store_of(slave).end_offset for slave in slaves if slave.serves]
-        if len(ends) == len(slaves):
+        if ends and len(ends) == len(slaves) and not self._world.heirs.is_awaited(broker_name):
             self._world.trace.reached("slave looked at after an answer")
             if max(ends) <= physical_offset:
                 self._world.violated(f"Law 11: {broker_name} acknowledged {physical_offset}, its slaves end at {ends}")
@@ -65,6 +65,11 @@ class Replicas:
     def __str__(self) -> str:
         ends = {node.name: _store_of(node).end_offset for node in self._cluster.with_stores if node.serves}
         return f"logs end at {ends}"
+
+
+def is_copied(master: Node, slave: Node) -> bool:
+    """Whether a slave has all that its master has, at this moment."""
+    return master.serves and slave.serves and _store_of(master).end_offset == _store_of(slave).end_offset
 
 
 def _store_of(node: Node) -> MessageStore:

@@ -46,6 +46,10 @@ class Story:
         self.world = World(draw.seed)
         self.world.loop.permutes = draw.permutes
         self.world.loses_nothing = draw.syncs_flush and not draw.disks_fail
+        self.world.masters_move = draw.masters_move
+        if draw.masters_move:
+            self.world.promises_copies = draw.plan.broker.waits_for_slaves
+            self.world.heirs.watch()
         self.cluster = build(self.world, draw.plan)
         self.replicas = Replicas(self.world, self.cluster)
         self.cast = Cast(self.world, draw, self.cluster, self.replicas)
@@ -72,6 +76,10 @@ class Story:
         self.world.is_healed = True
         if self.draw.expires:
             await self._copy_anew()
+        if self.draw.masters_move:
+            self.cast.leave_lost_slaves()
+            await self._wait_for(self._all_serve, _HEALED_S, "", fails=False)
+            await self._operate(self._create_topic())  # a slave may have been too young to have heard of them
         for plot in cast.plots:
             plot.healed()
         for producer in cast.producers:
@@ -192,11 +200,13 @@ class Story:
             await reader.scan()
             found.update(reader.names)
         found += self.world.expired.names(cast.targets)
-        for violation in judge_rows(cast.writers, found):
-            self.world.violated(violation)
+        if self.world.promises_copies or self.world.has_kept_everywhere:
+            for violation in judge_rows(cast.writers, found):
+                self.world.violated(violation)
         for broker_id in range(self.draw.plan.slaves + 1):
             for queue in cast.queues:
-                await QueueReader(cast.client("after"), queue, broker_id).scan()
+                if broker_id <= len(self.cluster.slaves[queue.broker_name]):
+                    await QueueReader(cast.client("after"), queue, broker_id).scan()
 
     async def _stop(self) -> None:
         """In order; nothing may be left of a server then."""
