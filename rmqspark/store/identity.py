@@ -60,9 +60,9 @@ class StoreIdentity:
     def warning(self) -> str:
         return self._table.warning
 
-    def raise_incarnation(self) -> None:
-        """The next incarnation; durable when this returns."""
-        self._stored.incarnation += 1
+    def raise_incarnation(self, by: int = 1) -> None:
+        """The next incarnation, or one further on; durable when this returns."""
+        self._stored.incarnation += by
         self._save()
 
     def adopt(self, store_id: str, incarnation: int) -> None:

@@ -189,12 +189,14 @@ def _succeeded(drawn: Draw, random: Random) -> Draw:
         drawn.plan,
         brokers=min(drawn.plan.brokers, 2),
         slaves=1,
-        broker=replace(drawn.plan.broker, broker_role=role, ha_send_whole_log=True),
+        broker=replace(
+            drawn.plan.broker, broker_role=role, ha_send_whole_log=True, ha_cut_tail=random.random() < 1 / 2
+        ),
         store=replace(drawn.plan.store, flush_disk_type="SYNC_FLUSH"),
     )
-    load = replace(drawn.workload, longest_pause_s=random.choice((0.5, 2.0)))
+    load = replace(drawn.workload, longest_pause_s=random.choice((1.0, 2.0)))
     means = dict(drawn.mean_s)
-    means["master lost"] = random.uniform(_SHORTEST_MEAN_S, _LONGEST_MEAN_S)
+    means["master lost"] = random.uniform(_SHORTEST_MEAN_S, _LONGEST_MEAN_S / 2)
     spark = drawn.spark and drawn.spark._replace(fails_on_loss=random.random() < 1 / 2)
     return replace(drawn, plan=plan, workload=load, mean_s=means, spark=spark)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from rmqspark.testing.sim.draw import LATE_FAULTS, LATER_FAULTS, NODE_FAULTS, SUCCESSION_FAULTS
 from rmqspark.testing.sim.loop import Life, spawn
 from rmqspark.testing.sim.replicas import is_copied
-from rmqspark.testing.sim.successions import Succession
+from rmqspark.testing.sim.successions import Return, Succession
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -28,7 +28,6 @@ _MOST_OPERATIONS: Final = 60
 _CALLS_TO_DIE_IN_S: Final = 10.0
 _LARGEST_STEP_MS: Final = 3_600_000
 _LONGEST_UNNOTICED_S: Final = 10.0
-_COMES_BACK: Final = 0.7
 
 
 class Faults:
@@ -54,8 +53,8 @@ class Faults:
         self._ambushed: dict[str, Node] = {}
         self._waits_for_decision: dict[str, bool] = {}
         self._successions: dict[str, Succession] = {}
-        self._copies = {slave.name for slaves in cluster.slaves.values() for slave in slaves}
-        """The slaves that have had all that their masters had at one moment: what is acknowledged since they have."""
+        self._copies: set[str] = set()
+        """The slaves that had all that their masters had at one moment: what is acknowledged since then they have."""
         self._random = world.random("ambush")
 
     def begin(self) -> None:
@@ -179,7 +178,7 @@ class Faults:
             if slave.name not in self._copies:  # until it is, there is no more than one copy
                 await self._until(lambda m=master, s=slave: is_copied(m, s), _CALLS_TO_DIE_IN_S)  # type: ignore[misc]
             async with self._busy[master.name], self._busy[slave.name]:
-                if slave.name in self._copies or is_copied(master, slave):
+                if is_copied(master, slave):
                     self._copies.add(slave.name)
                 if master.serves and slave.name in self._copies:
                     self._tell(kind, master)
@@ -187,8 +186,10 @@ class Faults:
                     self._copies.discard(master.name)
 
     async def _succeed(self, name: str, master: Node, slave: Node, random: Random) -> None:
-        comes_back = random.random() < _COMES_BACK
-        succession = Succession(self._world, self._cluster, self._draw.plan, name, comes_back=comes_back)
+        plan = self._draw.plan
+        may_be_cut = plan.broker.ha_cut_tail or not plan.broker.waits_for_slaves
+        returns = random.choice([each for each in Return if may_be_cut or each is not Return.AS_IT_WAS])
+        succession = Succession(self._world, self._cluster, plan, name, returns)
         self._successions[name] = succession
         if random.random() < 0.5:
             self._ambushed[master.name] = master

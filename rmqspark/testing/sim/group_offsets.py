@@ -110,7 +110,8 @@ class Committer:
         address = await self.client.address_of(self._queue)
         answer = await self.client.call(address, RequestCode.UPDATE_CONSUMER_OFFSET, header, timeout_ms=_TIMEOUT_MS)
         answer.raise_for_code()
-        if self._is_in(life):  # and no answer that was on its way when the broker died
+        is_masters = address.startswith(f"{self._node.host}:")  # what a slave takes is as good as on its way
+        if is_masters and self._is_in(life):  # and no answer that was on its way when the broker died
             self.possible.committed(self.client.world.loop.time(), offset)
 
     async def ask(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from rmqspark.broker.tables import BrokerTables
     from rmqspark.store.message_store import MessageStore
     from rmqspark.testing.sim.cluster import Cluster
     from rmqspark.testing.sim.node import Node
@@ -68,8 +69,15 @@ class Replicas:
 
 
 def is_copied(master: Node, slave: Node) -> bool:
-    """Whether a slave has all that its master has, at this moment."""
-    return master.serves and slave.serves and _store_of(master).end_offset == _store_of(slave).end_offset
+    """Whether a slave has all that its master has, at this moment, and on its disk that there are the same topics: one
+    that has only messages which wait for their time is nowhere else."""
+    if not master.serves or not slave.serves or _store_of(master).end_offset != _store_of(slave).end_offset:
+        return False
+    if not _store_of(slave).end_offset:  # then there is nothing by which the two could know each other again
+        return False
+    known: list[BrokerTables] = [node.server._parts.tables for node in (master, slave)]
+    masters, slaves = ({topic.topicName for topic in tables.topics} for tables in known)
+    return masters <= slaves and all(file.is_saved for file in known[1]._files)
 
 
 def _store_of(node: Node) -> MessageStore:

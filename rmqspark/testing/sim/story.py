@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from rmqspark.errors import RmqError
 from rmqspark.protocol.bodies.admin import SubscriptionGroupConfig
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.admin import CreateTopicRequestHeader
@@ -79,7 +80,7 @@ class Story:
         if self.draw.masters_move:
             self.cast.leave_lost_slaves()
             await self._wait_for(self._all_serve, _HEALED_S, "", fails=False)
-            await self._operate(self._create_topic())  # a slave may have been too young to have heard of them
+            await self._operate(self._create_anew())
         for plot in cast.plots:
             plot.healed()
         for producer in cast.producers:
@@ -117,6 +118,17 @@ class Story:
                 group = SubscriptionGroupConfig(groupName=name).encode()
                 code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
                 (await self.cast.operator.call(address, code, None, group, timeout_ms=patience_ms)).raise_for_code()
+
+    async def _create_anew(self) -> None:
+        """What a slave that was made the master had not heard of. Until that is done: connections may have ended."""
+        end_s = self.world.loop.time() + _START_S
+        while True:
+            try:
+                return await self._create_topic()
+            except RmqError:
+                if self.world.loop.time() > end_s:
+                    raise
+                await asyncio.sleep(_LOOK_AGAIN_S)
 
     async def _copy_anew(self) -> None:
         """What a slave says has to be done where its master has let go of what it lacks."""

@@ -1,11 +1,12 @@
 """A master whose disk is gone for good, and the slave that an operator makes the master in its place.
 
 What the operator does is what docs/operations.md says: stop the slave, start its store with id 0 and a master's role. The
-old master never comes back, or comes back with an empty store, as a slave of its successor.
+old master never comes back, or comes back as a slave of its successor, with an empty store, or with the one it had.
 """
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from rmqspark.message_queue import MessageQueue
@@ -19,22 +20,30 @@ if TYPE_CHECKING:
     from rmqspark.testing.sim.world import World
 
 
-class Succession:
-    """Of one master by its slave, from the loss of its disk on. Each step is taken once."""
+class Return(Enum):
+    """How a master that was lost comes back, as a slave."""
 
-    def __init__(self, world: World, cluster: Cluster, plan: Plan, name: str, *, comes_back: bool) -> None:
+    NEVER = "never"
+    EMPTY = "with an empty store"
+    AS_IT_WAS = "with the store that it had"
+
+
+class Succession:
+    """Of one master by its slave, from the loss of its host on. Each step is taken once."""
+
+    def __init__(self, world: World, cluster: Cluster, plan: Plan, name: str, returns: Return) -> None:
         self._world = world
         self._cluster = cluster
         self._plan = plan
         self._name = name
-        self._comes_back = comes_back
+        self._returns = returns
         self._master, self._slave = cluster.brokers[name], cluster.slaves[name][0]
         self._is_promoted = False
         self.is_lost = False
         self.is_over = False
 
     def lose(self, *, silently: bool) -> None:
-        """The host dies, and its disk is empty when it is there again, if ever."""
+        """The host dies, and in most cases its disk is empty when it is there again, if ever."""
         if self.is_lost:
             return
         self.is_lost = True
@@ -42,15 +51,17 @@ class Succession:
         self._world.heirs.lost(self._name, store.safe_offset, _ends_of(store, self._name))
         if self._master.is_up:
             self._master.lose_power(silently=silently)
-        self._master.files.wipe()
+        if self._returns is not Return.AS_IT_WAS:
+            self._master.files.wipe()
 
     def promote(self) -> None:
         """The slave, which must be down, starts as the master. Where there is no other copy any more it waits for
         none."""
         self._is_promoted = True
-        role = self._plan.broker.broker_role if self._comes_back else "ASYNC_MASTER"
+        comes_back = self._returns is not Return.NEVER
+        role = self._plan.broker.broker_role if comes_back else "ASYNC_MASTER"
         self._cluster.brokers[self._name] = heir = self._slave
-        self._cluster.slaves[self._name] = [self._master] if self._comes_back else []
+        self._cluster.slaves[self._name] = [self._master] if comes_back else []
         place(self._plan, heir, BrokerPlace(self._name, 0, role))
         self._master.on_listen = _nobody
         heir.on_listen = opened_by(self._world, self._name, heir)
@@ -61,10 +72,10 @@ class Succession:
         heir.start()
 
     def come_back(self) -> None:
-        """The old master's host starts again, with nothing on its disk."""
+        """The old master's host starts again, if it ever does."""
         self.is_over = True
-        if self._comes_back:
-            self._world.trace.reached("master came back as a slave")
+        if self._returns is not Return.NEVER:
+            self._world.trace.reached(f"master came back {self._returns.value}")
             place(self._plan, self._master, BrokerPlace(self._name, 1, "SLAVE"))
             self._master.start()
 
