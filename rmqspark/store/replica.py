@@ -79,6 +79,9 @@ class ReplicaLog:
         self._redispatcher = Redispatcher(queues, deletions)
         self.is_known = False
         """Whether the store's identity is that of the master's: not before that has said it for the first time."""
+        self.is_doubtful = False
+        """Whether this was another's store than a slave's, and no master has said yet that it has the same: what a
+        master that was away had stored last its successor may have lost, and given its offsets to others."""
         self._master_begin: int | None = None  # physical offset, as last heard in this life
 
     def open_for_master(self) -> None:
@@ -88,7 +91,12 @@ class ReplicaLog:
         else:
             write_whole(self._files, FOLLOWING, b"")
             self._files.sync_directory("")
+        self.is_doubtful = not self.is_known and not self.is_empty
         self._gate.reserve_for_master("This broker is a slave, it takes no messages.", "Send to the master.")
+
+    def proven(self) -> None:
+        """All that is here the master has, too."""
+        self.is_doubtful = False
 
     def end_following(self) -> bool:
         """To be called before messages are taken; whether this was a slave's store. Its master may have had more, which

@@ -43,7 +43,9 @@ TO_THE_END: Final = (1 << 63) - 1
 
 
 def require_copied(store: MessageStore, topic: str, queue_id: int, start: int, end: int) -> None:
-    """Raises Busy where a slave's copy of a queue does not have what such a range begins with."""
+    """Raises Busy where a slave's copy of a queue does not have what such a range begins with, or may have what its
+    master has not."""
+    require_proven(store)
     low, high = store.queues.bounds(topic, queue_id)
     if start < low or start > high or start == high < end < TO_THE_END:
         raise Busy(
@@ -53,8 +55,18 @@ def require_copied(store: MessageStore, topic: str, queue_id: int, start: int, e
         )
 
 
+def require_proven(store: MessageStore) -> None:
+    """Raises Busy where this may have been the master, and its successor may have other messages."""
+    if store.replica.is_doubtful:
+        raise Busy(
+            "This slave's store was not a slave's before, and has not been compared with its master's yet.",
+            hint="It is read once that was done.",
+        )
+
+
 def require_whole(store: MessageStore, topic: str, queue_id: int) -> None:
     """Raises Busy where it may be the master alone that knows where a queue begins."""
+    require_proven(store)
     low = store.queues.bounds(topic, queue_id)[0]
     if low and not store.replica.is_whole:
         raise Busy(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqspark.broker.handlers.on_slaves import require_whole
+from rmqspark.broker.handlers.on_slaves import require_proven, require_whole
 from rmqspark.errors import InvalidArgument
 from rmqspark.protocol.bodies.bulk import MAX_BOUNDED_QUEUES, BoundsOfQueues, QueueBounds, QueuesOfTopics
 from rmqspark.protocol.codes import RequestCode
@@ -53,6 +53,7 @@ class QueueOffsetHandlers:
 
     def search(self, request: Request[SearchOffsetRequestHeader]) -> Reply:
         header = request.header
+        self._require_proven()
         boundary: Boundary = "UPPER" if (header.boundaryType or "").upper() == "UPPER" else "LOWER"
         offset = self._store.queues.offset_by_time(header.topic, header.queueId, header.timestamp, boundary)
         if self._is_slave and offset <= self._store.queues.min_offset(header.topic, header.queueId):
@@ -61,6 +62,7 @@ class QueueOffsetHandlers:
 
     def max_offset(self, request: Request[GetMaxOffsetRequestHeader]) -> Reply:
         """With when a topic of this name was last deleted, in a field of ours, so that readers notice."""
+        self._require_proven()
         topic, queue_id = request.header.topic, request.header.queueId
         deleted_ms = self._store.deletions.deleted_ms(topic) or None
         return Reply(MaxOffsetResponseHeader(self._store.queues.max_offset(topic, queue_id), deleted_ms))
@@ -80,6 +82,10 @@ class QueueOffsetHandlers:
         if len(asked) > MAX_BOUNDED_QUEUES:
             raise InvalidArgument(f"{len(asked)} queues in one request; {MAX_BOUNDED_QUEUES} are allowed.")
         return Reply(body=BoundsOfQueues([self._bounds(queue) for queue in asked]).encode(standard=True))
+
+    def _require_proven(self) -> None:
+        if self._is_slave:
+            require_proven(self._store)
 
     def _bounds(self, queue: QueueOfTopic) -> QueueBounds:
         topic, queue_id = queue.topic, queue.queueId

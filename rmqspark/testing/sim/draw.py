@@ -194,7 +194,7 @@ def _succeeded(drawn: Draw, random: Random) -> Draw:
         ),
         store=replace(drawn.plan.store, flush_disk_type="SYNC_FLUSH"),
     )
-    load = replace(drawn.workload, longest_pause_s=random.choice((1.0, 2.0)))
+    load = replace(drawn.workload, sends=drawn.workload.sends + 40, longest_pause_s=random.choice((1.0, 2.0)))
     means = dict(drawn.mean_s)
     means["master lost"] = random.uniform(_SHORTEST_MEAN_S, _LONGEST_MEAN_S / 2)
     spark = drawn.spark and drawn.spark._replace(fails_on_loss=random.random() < 1 / 2)

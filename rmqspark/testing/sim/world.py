@@ -90,7 +90,9 @@ class World:
         """A broker begins to listen."""
         before = self.incarnations.setdefault(broker_name, incarnation)
         if self.heirs.is_awaited(broker_name):
-            incarnation = self._of_heir(broker_name, store_id, incarnation, before)
+            self.heirs.opened(broker_name, incarnation - before)
+            if store_id != self._store_ids[broker_name]:
+                self.violated(f"Law 15: {broker_name} is {store_id} now, and was {self._store_ids[broker_name]}")
         elif incarnation > before:
             self.trace.reached("incarnation raised")
             if self.loses_nothing:
@@ -98,14 +100,6 @@ class World:
         self.incarnations[broker_name] = incarnation
         self._store_ids[broker_name] = store_id
         self.history.opened(broker_name, incarnation)
-
-    def _of_heir(self, broker_name: str, store_id: str, incarnation: int, before: int) -> int:
-        """Whoever knows that it is another store needs no higher number, but the history has no other name for it."""
-        if store_id != self._store_ids[broker_name]:
-            self.trace.reached("slave made the master before it knew whose store it has")
-            incarnation = max(incarnation, before + 1)
-        self.heirs.opened(broker_name, incarnation - before)
-        return incarnation
 
     def is_whole(self, broker_name: str) -> bool:
         """Whether its broker has lost nothing that may have been read."""
