@@ -242,11 +242,10 @@ class PullHandlers:
         answer = self._answer_header(permit, result.next_offset, result.min_offset, result.max_offset)
         return Reply(answer, result.body, code, result.status.value)
 
-    def _masters_reply(
-        self, permit: PullPermit, queue_offset: int, result: ReadResult, status: ReadStatus
-    ) -> Reply:
+    def _masters_reply(self, permit: PullPermit, queue_offset: int, result: ReadResult, status: ReadStatus) -> Reply:
         """A slave's about an offset that it does not have, or where it may have what its master has not: ask that, or
-        again. As RocketMQ's, but held for a while, or whoever asks again at once would do nothing else until the master is back."""
+        again. As RocketMQ's, but held for a while, or whoever asks again at once would do nothing else until the master
+        is back."""
         answer = self._answer_header(permit, queue_offset, result.min_offset, result.max_offset)
         return Reply(answer, code=ResponseCode.PULL_RETRY_IMMEDIATELY, remark=status.value)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,8 +17,6 @@ from rmqspark.store.config import StoreConfig
 from rmqspark.testing.sim.node import Node
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from rmqspark.testing.sim.world import World
 
 NAMESRV_PORT = 9876

@@ -192,10 +192,7 @@ class Faults:
         succession = Succession(self._world, self._cluster, plan, name, returns)
         self._successions[name] = succession
         if random.random() < 0.5:
-            self._ambushed[master.name] = master
-            self._waits_for_decision[master.name] = random.random() < 0.3
-            await self._until(lambda: succession.is_lost, _CALLS_TO_DIE_IN_S)
-            self._ambushed.pop(master.name, None)
+            await self._lie_in_wait(master, slave, succession, random)
         succession.lose(silently=random.random() < 0.5)
         await asyncio.sleep(random.random() * _LONGEST_UNNOTICED_S)
         if random.random() < 0.5:
@@ -208,6 +205,18 @@ class Faults:
         await self._until(lambda: slave.serves or slave.failure is not None or not slave.is_up, _LONGEST_DOWN_S)
         await asyncio.sleep(random.random() * _LONGEST_DOWN_S)
         succession.come_back()
+
+    async def _lie_in_wait(self, master: Node, slave: Node, succession: Succession, random: Random) -> None:
+        """Until somebody hears of a promise; half of the time none may be made, for the slave gets nothing any more."""
+        self._ambushed[master.name] = master
+        self._waits_for_decision[master.name] = random.random() < 0.5
+        is_cut = random.random() < 0.5
+        if is_cut:
+            self._world.network.cut(master.host, slave.host)
+        await self._until(lambda: succession.is_lost, _CALLS_TO_DIE_IN_S)
+        self._ambushed.pop(master.name, None)
+        if is_cut:
+            self._world.network.mend(master.host, slave.host)
 
     def _end(self, node: Node, random: Random) -> None:
         if random.random() < 0.5:

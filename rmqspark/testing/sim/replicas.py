@@ -69,8 +69,8 @@ class Replicas:
 
 
 def is_copied(master: Node, slave: Node) -> bool:
-    """Whether a slave has all that its master has, at this moment: the log, and on its disk whose store that is and that
-    there are the same topics. One that has only messages which wait for their time is nowhere else."""
+    """Whether a slave has all that its master has, at this moment: the log, and on its disk whose store that is and
+    that there are the same topics. One that has only messages which wait for their time is nowhere else."""
     if not master.serves or not slave.serves or _store_of(master).end_offset != _store_of(slave).end_offset:
         return False
     if not _store_of(slave).end_offset:  # then there is nothing by which the two could know each other again

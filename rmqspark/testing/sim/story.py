@@ -6,7 +6,6 @@ import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from rmqspark.errors import RmqError
 from rmqspark.protocol.bodies.admin import SubscriptionGroupConfig
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.admin import CreateTopicRequestHeader
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
     from typing import Any
 
+    from rmqspark.testing.sim.clients import SimClient
     from rmqspark.testing.sim.draw import Draw
 
 _LOOK_AGAIN_S: Final = 0.05
@@ -103,9 +103,9 @@ class Story:
         for node in self.cluster.nodes:
             node.start()
         await self._wait_for(self._all_serve, _START_S, "a server did not start")
-        await self._operate(self._create_topic())
+        await self._operate(self._create_topic(self.cast.operator))
 
-    async def _create_topic(self) -> None:
+    async def _create_topic(self, operator: SimClient) -> None:
         """And a group, on all brokers."""
         queues, patience_ms = self.draw.workload.queues, int(_START_S * 1000)
         for node in self.cluster.brokers.values():
@@ -113,22 +113,15 @@ class Story:
             for topic in (TOPIC, BATCH_TOPIC, *(topic for plot in self.cast.plots for topic in plot.topics)):
                 header = CreateTopicRequestHeader(topic, AUTO_CREATE_TOPIC, queues, queues, 6, "SINGLE_TAG")
                 code = RequestCode.UPDATE_AND_CREATE_TOPIC
-                (await self.cast.operator.call(address, code, header, timeout_ms=patience_ms)).raise_for_code()
+                (await operator.call(address, code, header, timeout_ms=patience_ms)).raise_for_code()
             for name in (GROUP, *(name for plot in self.cast.plots for name in plot.groups)):
                 group = SubscriptionGroupConfig(groupName=name).encode()
                 code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
-                (await self.cast.operator.call(address, code, None, group, timeout_ms=patience_ms)).raise_for_code()
+                (await operator.call(address, code, None, group, timeout_ms=patience_ms)).raise_for_code()
 
     async def _create_anew(self) -> None:
-        """What a slave that was made the master had not heard of. Until that is done: connections may have ended."""
-        end_s = self.world.loop.time() + _START_S
-        while True:
-            try:
-                return await self._create_topic()
-            except RmqError:
-                if self.world.loop.time() > end_s:
-                    raise
-                await asyncio.sleep(_LOOK_AGAIN_S)
+        """What a slave that was made the master had not heard of; by somebody who has no old connections."""
+        await self._create_topic(self.cast.client("creator"))
 
     async def _copy_anew(self) -> None:
         """What a slave says has to be done where its master has let go of what it lacks."""

@@ -1,7 +1,7 @@
 """A master whose disk is gone for good, and the slave that an operator makes the master in its place.
 
-What the operator does is what docs/operations.md says: stop the slave, start its store with id 0 and a master's role. The
-old master never comes back, or comes back as a slave of its successor, with an empty store, or with the one it had.
+What the operator does is what docs/operations.md says: stop the slave, start its store with id 0 and a master's role.
+The old master never comes back, or comes back as a slave of its successor, with an empty store, or with the one it had.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from rmqspark.testing.sim.loop import LIFE
 
 if TYPE_CHECKING:
     from rmqspark.testing.sim.cluster import Cluster, Plan
-    from rmqspark.testing.sim.node import Node
     from rmqspark.testing.sim.world import World
 
 
