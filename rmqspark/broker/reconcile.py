@@ -28,6 +28,9 @@ def reconcile(config: BrokerConfig, store: MessageStore, tables: BrokerTables, n
     tables.topics.add_system_topics(system_topics(config), now_ms)
     for topic in store.queues.topics():
         _restore_topic(topic, config, store, tables, now_ms)
+    if config.is_slave:  # as the next master it finds in its log what was delivered, which may have been another's
+        tables.delays.forget(now_ms)
+        tables.timer.forget()
     moved = [] if config.is_slave else tables.offsets.clamp(store.queues.bounds)
     for queue, offset in moved:
         inside = tables.offsets.committed(*queue)

@@ -41,6 +41,11 @@ class DelayTable:
         if (table.offsetTable, log_offset) != (self.next_offsets, self.log_offset):
             self.put(table.offsetTable, log_offset, now_ms)
 
+    def forget(self, now_ms: int) -> None:
+        """Nothing is known: all is looked for in the log."""
+        if self.next_offsets or self.log_offset:
+            self.put({}, 0, now_ms)
+
     def load(self, table: DelayOffsetTable) -> None:
         self.next_offsets = dict(table.offsetTable)
         self.log_offset = table.logOffset or 0

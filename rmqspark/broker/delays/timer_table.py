@@ -79,6 +79,13 @@ class TimerProgress:
     def load(self, table: TimerTable) -> None:
         self._noted = table
 
+    def forget(self) -> None:
+        """Nothing is known, by RocketMQ's note either: all is looked for in the log."""
+        nothing = TimerTable(timerCheck=self._check.hex())
+        if self._noted != nothing:
+            self._noted = nothing
+            self.revision += 1
+
     def table(self) -> TimerTable:
         return self._noted
 
