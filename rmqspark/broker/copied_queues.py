@@ -23,9 +23,11 @@ class CopiedQueues:
         self._is_slave = is_slave
 
     def require_first_of(self, topic: str, queue_id: int, start: int, end: int) -> None:
-        """Raises Busy where a slave does not have what the offsets [start, end) begin with."""
+        """Raises Busy where a slave does not have what the offsets [start, end) begin with, or may have what its master
+        has not."""
         if not self._is_slave:
             return
+        self.require_proven()
         low, high = self._store.queues.bounds(topic, queue_id)
         if start < low or start > high or start == high < end < TO_THE_END:
             raise Busy(
@@ -34,8 +36,17 @@ class CopiedQueues:
                 hint="It is read once the master is back, or this slave is made the master.",
             )
 
+    def require_proven(self) -> None:
+        """Raises Busy where this may have been the master, and its successor may have other messages."""
+        if self._is_slave and self._store.replica.is_doubtful:
+            raise Busy(
+                "This slave's store was not a slave's before, and has not been compared with its master's yet.",
+                hint="It is read once that was done.",
+            )
+
     def require_begin(self, topic: str, queue_id: int) -> None:
         """Raises Busy where it may be the master alone that knows where a queue begins."""
+        self.require_proven()
         if not self._is_slave or self._store.replica.is_whole:
             return
         low = self._store.queues.min_offset(topic, queue_id)

@@ -107,6 +107,7 @@ class SlaveRole:
         self, given: Given, store: MessageStore, flusher: Flusher, tables: BrokerTables, accounts: Accounts | None
     ) -> None:
         store.replica.open_for_master()
+        tables.delays.forget(given.clock.now_ms())
         tables.timer.forget()
         tables.offsets.forget_group(CHECK_GROUP)  # its log may be cut: the master says anew which halves have ended
         config = given.config

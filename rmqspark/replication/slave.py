@@ -131,6 +131,7 @@ class Slave:
     def joined(self) -> None:
         """The tail is the master's."""
         self._window.reset()
+        self._replica.proven()
         if not self.is_connected:
             log.info("the log is the master's, going on from its end", master=self._master, at=self._replica.end_offset)
         self.is_connected, self.trouble = True, ""

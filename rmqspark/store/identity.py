@@ -45,7 +45,7 @@ class StoreIdentity:
         stored = table.load(parse)
         identity = cls(table, stored or _Stored(entropy.token(_ID_BYTES).hex(), 1))
         if stored is None:
-            identity._save()
+            identity._save(identity._stored)
         return identity
 
     @property
@@ -60,21 +60,21 @@ class StoreIdentity:
     def warning(self) -> str:
         return self._table.warning
 
-    def raise_incarnation(self) -> None:
-        """The next incarnation; durable when this returns."""
-        self._stored.incarnation += 1
-        self._save()
+    def raise_incarnation(self, by: int = 1) -> None:
+        """The next incarnation, or one further on; durable when this returns."""
+        self._stored.incarnation += by
+        self._save(self._stored)
 
     def adopt(self, store_id: str, incarnation: int) -> None:
         """Becomes that of the store which this one is a copy of; durable when this returns. Raises ValueError for what
         no store can have."""
         adopted = parse(msgspec.json.encode(_Stored(store_id, incarnation)).decode())
-        if (self.store_id, self.incarnation) != (store_id, incarnation):
-            self._stored = adopted
-            self._save()
+        if self._stored != adopted:
+            self._save(adopted)
+            self._stored = adopted  # no sooner: where the disk refuses it, it is not done, and asked for again
 
-    def _save(self) -> None:
-        self._table.save(msgspec.json.encode(self._stored).decode())
+    def _save(self, stored: _Stored) -> None:
+        self._table.save(msgspec.json.encode(stored).decode())
 
 
 def parse(text: str) -> _Stored:

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 FOLLOWING: Final = "following"  # a file that is there from the first start as a slave's store to the next as a master's
 _IS_KNOWN: Final = b"known\n"  # its content, once the master has said whose store this is a copy of
 _KNOWN_MAGICS: Final = (MAGIC_V1, MAGIC_V2, MAGIC_BLANK)
+SUCCESSION: Final = 1_000_000
+"""By how much the incarnation rises when a slave is made the master. A crash of the master raises its own by one."""
 MOST_RECORD_BYTES: Final = 32 << 20
 MOST_BLANK_BYTES: Final = 256 << 20  # what found no room in a file in one piece: a batch of the smallest messages, say
 
@@ -78,6 +80,9 @@ class ReplicaLog:
         self._redispatcher = Redispatcher(queues, deletions)
         self.is_known = False
         """Whether the store's identity is that of the master's: not before that has said it for the first time."""
+        self.is_doubtful = False
+        """Whether this was another's store than a slave's, and no master has said yet that it has the same: what a
+        master that was away had stored last its successor may have lost, and given its offsets to others."""
         self._master_begin: int | None = None  # physical offset, as last heard in this life
 
     def open_for_master(self) -> None:
@@ -87,14 +92,20 @@ class ReplicaLog:
         else:
             write_whole(self._files, FOLLOWING, b"")
             self._files.sync_directory("")
+        self.is_doubtful = not self.is_known and not self.is_empty
         self._gate.reserve_for_master("This broker is a slave, it takes no messages.", "Send to the master.")
+
+    def proven(self) -> None:
+        """All that is here the master has, too."""
+        self.is_doubtful = False
 
     def end_following(self) -> bool:
         """To be called before messages are taken; whether this was a slave's store. Its master may have had more, which
-        was read there: offsets that follow mean other messages, so the incarnation rises. Raises OSError."""
+        was read there: offsets that follow mean other messages, so the incarnation rises, and beyond all that the
+        master can have come to since it was asked last. Raises OSError."""
         if not self._files.exists(FOLLOWING):
             return False
-        self._identity.raise_incarnation()
+        self._identity.raise_incarnation(by=SUCCESSION)
         self._files.unlink(FOLLOWING)
         self._files.sync_directory("")
         return True

@@ -18,12 +18,14 @@ from rmqspark.broker.long_poll import ParkedPulls
 from rmqspark.broker.offsets import ConsumerOffsets
 from rmqspark.broker.parts import Parts
 from rmqspark.broker.replica_waiters import ReplicaWaiters
+from rmqspark.broker.safety import Safety
 from rmqspark.client.pushing.process_queue import ProcessQueue
 from rmqspark.remoting.pending import PendingCalls
 from rmqspark.remoting.receive import FrameReceiver
 from rmqspark.remoting.server_connection import ServerConnection
 from rmqspark.replication.slave import _Session
 from rmqspark.store.appending.writer import Writer
+from rmqspark.store.replica import FOLLOWING, ReplicaLog
 from rmqspark.threads import in_thread
 from rmqspark.txn.coordinator.journal import Journal
 from rmqspark.txn.half_messages.half_ledger import Outcome
@@ -138,6 +140,18 @@ def _take_and_confirm(self: _Session, transfers: Any, take: Any = _Session._take
     return take(self, transfers)
 
 
+def _unnoticed_by_readers(self: ReplicaLog) -> bool:
+    was_there = self._files.exists(FOLLOWING)
+    if was_there:
+        self._files.unlink(FOLLOWING)
+        self._files.sync_directory("")
+    return was_there
+
+
+async def _flushed_here_alone(self: Safety, end_offset: int) -> None:
+    await self._flusher.flushed(end_offset)
+
+
 # --- transactions ----------------------------------------------------------------------------------------------------
 
 
@@ -211,6 +225,8 @@ BUGS = (
     _bug("committed offsets not written", 531, (ConsumerOffsets, "_store", _store_unnoticed)),
     _bug("sender does not wait for slaves", 7, (ReplicaWaiters, "when_confirmed", _confirmed_unseen)),
     _bug("slave confirms before it writes", 7, (_Session, "_take", _take_and_confirm)),
+    _bug("made the master without a word", 50_025, (ReplicaLog, "end_following", _unnoticed_by_readers)),
+    _bug("decision answered before a slave has it", 50_026, (Safety, "flushed", _flushed_here_alone)),
     _bug("half batch readable before it is decided", 15, (Resolver, "take", _take_and_append)),
     _bug("version completed twice", 84, (Participant, "is_completed", _never_completed)),
     _bug("decision answered before it is on disk", 164, (Journal, "flushed", _at_once)),

@@ -41,6 +41,12 @@ class DelayTable:
         if (table.offsetTable, log_offset) != (self.next_offsets, self.log_offset):
             self.put(table.offsetTable, log_offset, now_ms)
 
+    def forget(self, now_ms: int) -> None:
+        """Ours was about a log of which a master's takes the place: what was delivered that says itself. RocketMQ's
+        stays, for its deliveries do not say what they are of."""
+        if self.log_offset:
+            self.put({}, 0, now_ms)
+
     def load(self, table: DelayOffsetTable) -> None:
         self.next_offsets = dict(table.offsetTable)
         self.log_offset = table.logOffset or 0

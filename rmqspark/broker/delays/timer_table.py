@@ -96,7 +96,8 @@ class TimerProgress:
         self._noted = noted
 
     def forget(self) -> None:
-        """Ours was about a log of which a master's takes the place: what was delivered that says itself."""
+        """Ours was about a log of which a master's takes the place: what was delivered that says itself. RocketMQ's
+        note stays, for its deliveries do not say what they are of."""
         if self.known is self._noted:
             self.note(TimerTable())
 

@@ -235,19 +235,22 @@ class PullHandlers:
         code = _CODES[result.status]
         if result.status in _EMPTY_QUEUE and queue_offset == 0:
             code = ResponseCode.PULL_NOT_FOUND
-        if code == ResponseCode.PULL_OFFSET_MOVED and config.is_slave:
-            return self._masters_reply(permit, queue_offset, result)
+        if config.is_slave and code == ResponseCode.PULL_OFFSET_MOVED:
+            return self._masters_reply(permit, queue_offset, result, result.status)
+        if config.is_slave and self._store.replica.is_doubtful:
+            return self._masters_reply(permit, queue_offset, result, ReadStatus.OFFSET_OVERFLOW_BADLY)
         self._stats.count_get(result.count)
         self._departures.count(header.topic, header.consumerGroup, result.count, len(result.body))
         self._offsets.note_pull(header.consumerGroup, header.topic, header.queueId, result.next_offset)
         answer = self._answer_header(permit, result.next_offset, result.min_offset, result.max_offset)
         return Reply(answer, result.body, code, result.status.value)
 
-    def _masters_reply(self, permit: PullPermit, queue_offset: int, result: ReadResult) -> Reply:
-        """A slave's about an offset that it does not have: ask the master, or again. As RocketMQ's, but held for a
-        while, or whoever asks again at once would do nothing else until the master is back."""
+    def _masters_reply(self, permit: PullPermit, queue_offset: int, result: ReadResult, status: ReadStatus) -> Reply:
+        """A slave's about an offset that it does not have, or where it may have what its master has not: ask that, or
+        again. As RocketMQ's, but held for a while, or whoever asks again at once would do nothing else until the master
+        is back."""
         answer = self._answer_header(permit, queue_offset, result.min_offset, result.max_offset)
-        return Reply(answer, code=ResponseCode.PULL_RETRY_IMMEDIATELY, remark=result.status.value)
+        return Reply(answer, code=ResponseCode.PULL_RETRY_IMMEDIATELY, remark=status.value)
 
     def _reset_reply(self, permit: PullPermit, header: PullMessageRequestHeader, offset: int) -> Reply:
         low, high = self._store.queues.bounds(header.topic, header.queueId)

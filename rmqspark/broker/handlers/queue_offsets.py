@@ -53,6 +53,7 @@ class QueueOffsetHandlers:
 
     def search(self, request: Request[SearchOffsetRequestHeader]) -> Reply:
         header = request.header
+        self._copied.require_proven()
         boundary: Boundary = "UPPER" if (header.boundaryType or "").upper() == "UPPER" else "LOWER"
         offset = self._store.queues.offset_by_time(header.topic, header.queueId, header.timestamp, boundary)
         if offset <= self._store.queues.min_offset(header.topic, header.queueId):
@@ -61,6 +62,7 @@ class QueueOffsetHandlers:
 
     def max_offset(self, request: Request[GetMaxOffsetRequestHeader]) -> Reply:
         """With when a topic of this name was last deleted, in a field of ours, so that readers notice."""
+        self._copied.require_proven()
         topic, queue_id = request.header.topic, request.header.queueId
         deleted_ms = self._store.deletions.deleted_ms(topic) or None
         return Reply(MaxOffsetResponseHeader(self._store.queues.max_offset(topic, queue_id), deleted_ms))

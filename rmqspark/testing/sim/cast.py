@@ -100,6 +100,12 @@ class Cast:
         timeout_ms = max(plan.timeout_ms, _PATIENT_MS)
         return Producer(self.client("last"), plan._replace(tries=_PATIENT_TRIES, timeout_ms=timeout_ms))
 
+    def leave_lost_slaves(self) -> None:
+        """Nobody goes on reading from slaves that are none any more, or gone."""
+        for reader in self.readers:
+            reader.is_to_stop = reader.broker_id > len(self._cluster.slaves[reader.queue.broker_name])
+        self.readers = [reader for reader in self.readers if not reader.is_to_stop]
+
     def stop(self) -> None:
         """Readers and committers end with what they are at."""
         for reader in (*self.readers, *self.batch_readers):
@@ -120,8 +126,8 @@ class Cast:
         return [QueueReader(client, queue, broker_id) for queue in queues]
 
     def _committer(self, reader: QueueReader) -> Committer:
-        node = self._cluster.brokers[reader.queue.broker_name]
-        return Committer(self.client("committer"), reader, node, Possible(self._draw.offsets_saved_after_s))
+        possible = Possible(self._draw.offsets_saved_after_s)
+        return Committer(self.client("committer"), reader, self._cluster, possible)
 
     def _send_plan(self) -> SendPlan:
         load = self._draw.workload
@@ -133,7 +139,7 @@ class Cast:
             load.longest_pause_s,
             load.tries,
             load.timeout_ms,
-            is_durable=self._draw.syncs_flush,
+            is_durable=self._draw.keeps_acknowledged,
             doubts_refusals=self._draw.disks_fail,
             on_ack=self._replicas.acknowledged if self._draw.plan.broker.waits_for_slaves else None,
         )

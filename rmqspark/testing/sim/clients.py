@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _CONNECT_TIMEOUT_MS = 3_000
 _ROUTE_TIMEOUT_MS = 3_000
 _MASTER = 0
+_ROUTE_S = 10.0
 
 
 class SimClient:
@@ -39,6 +40,7 @@ class SimClient:
         self._connections: dict[str, AsyncConnection] = {}
         self._connecting: dict[str, asyncio.Lock] = {}
         self._routes: dict[str, TopicRouteData] = {}
+        self._asked_s: dict[str, float] = {}
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[Any]:
         return spawn(self.world.loop, self.life, work)
@@ -98,9 +100,17 @@ class SimClient:
         self.world.trace.reached("went by a route that was known")
         return self._routes[topic]
 
+    def _known_route(self, topic: str) -> TopicRouteData | None:
+        """None for one that is to be asked for, anew where brokers move."""
+        now_s = self.world.loop.time()
+        if self.world.masters_move and now_s - self._asked_s.get(topic, 0.0) > _ROUTE_S:
+            self._asked_s[topic] = now_s
+            return None
+        return self._routes.get(topic)
+
     async def address_of(self, queue: MessageQueue, broker_id: int = _MASTER) -> str:
         """Of the broker of a queue. Raises RmqError."""
-        route = self._routes.get(queue.topic) or await self.route(queue.topic)
+        route = self._known_route(queue.topic) or await self.route(queue.topic)
         for broker in route.brokerDatas:
             if broker.brokerName == queue.broker_name and broker_id in broker.brokerAddrs:
                 return broker.brokerAddrs[broker_id]

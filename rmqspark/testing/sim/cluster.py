@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 from rmqspark.broker.broker import Broker
 from rmqspark.broker.config import BrokerConfig
@@ -43,6 +45,14 @@ class Plan:
         return [f"broker-{chr(ord('a') + number)}" for number in range(self.brokers)]
 
 
+class BrokerPlace(NamedTuple):
+    """Which broker a node is."""
+
+    name: str
+    broker_id: int
+    role: str
+
+
 @dataclass
 class Cluster:
     """The nodes by what they are; slaves by the name of their master."""
@@ -50,6 +60,7 @@ class Cluster:
     namesrvs: list[Node] = field(default_factory=list)
     brokers: dict[str, Node] = field(default_factory=dict)
     slaves: dict[str, list[Node]] = field(default_factory=dict)
+    _on_succession: list[tuple[str, Callable[[], None]]] = field(default_factory=list)
 
     @property
     def with_stores(self) -> list[Node]:
@@ -59,6 +70,25 @@ class Cluster:
     def nodes(self) -> list[Node]:
         return [*self.namesrvs, *self.with_stores]
 
+    def when_master_ends(self, name: str, call: Callable[[], None]) -> None:
+        """Has it called whenever a life of whoever is the master of this name is over."""
+
+        def told(node: Node) -> None:
+            if self.brokers[name] is node:
+                call()
+
+        for node in (self.brokers[name], *self.slaves[name]):
+            node.on_end.append(partial(told, node))
+
+    def when_succeeded(self, name: str, call: Callable[[], None]) -> None:
+        """Has it called when a slave is made the master of this name, before it starts."""
+        self._on_succession.append((name, call))
+
+    def succeeded(self, name: str) -> None:
+        for of_name, call in self._on_succession:
+            if of_name == name:
+                call()
+
 
 def build(world: World, plan: Plan) -> Cluster:
     """Adds them to the world; nothing is started yet."""
@@ -67,7 +97,7 @@ def build(world: World, plan: Plan) -> Cluster:
         cluster.namesrvs.append(_add_namesrv(world, number))
     for number, name in enumerate(plan.broker_names):
         node = cluster.brokers[name] = _add_broker(world, plan, name, f"127.0.2.{number + 1}")
-        node.on_listen = _Opened(world, name, node)
+        node.on_listen = opened_by(world, name, node)
         cluster.slaves[name] = [
             _add_broker(world, plan, name, f"127.0.{3 + slave}.{number + 1}", broker_id=slave + 1)
             for slave in range(plan.slaves)
@@ -88,8 +118,13 @@ class _Opened:
         if self._told < self._node.lives:
             self._told = self._node.lives
             store = self._node.server.store
-            self._world.opened(self._name, store.incarnation)
+            self._world.opened(self._name, store.store_id, store.incarnation)
             self._world.expired.opened(self._name, store)
+
+
+def opened_by(world: World, name: str, node: Node) -> Callable[[], None]:
+    """What a node is to call when it begins to listen as the master of this name."""
+    return _Opened(world, name, node)
 
 
 def _namesrv_host(number: int) -> str:
@@ -103,11 +138,21 @@ def _add_namesrv(world: World, number: int) -> Node:
 
 def _add_broker(world: World, plan: Plan, name: str, host: str, *, broker_id: int = 0) -> Node:
     role = "SLAVE" if broker_id else plan.broker.broker_role
+    make = _broker_of(plan, host, BrokerPlace(name, broker_id, role))
+    return world.add(f"{name}-{broker_id}" if broker_id else name, host, make)
+
+
+def place(plan: Plan, node: Node, where: BrokerPlace) -> None:
+    """From its next start on the node, which keeps its disk and its host, is that broker."""
+    node.make = _broker_of(plan, node.host, where)
+
+
+def _broker_of(plan: Plan, host: str, where: BrokerPlace) -> Callable[[Node], Broker]:
     config = replace(
         plan.broker,
-        broker_name=name,
-        broker_id=broker_id,
-        broker_role=role,
+        broker_name=where.name,
+        broker_id=where.broker_id,
+        broker_role=where.role,
         bind_address=host,
         listen_port=BROKER_PORT,
         namesrv_addr=plan.namesrv_addr,
@@ -125,4 +170,4 @@ def _add_broker(world: World, plan: Plan, name: str, host: str, *, broker_id: in
             write_beside=at_once,
         )
 
-    return world.add(f"{name}-{broker_id}" if broker_id else name, host, make)
+    return make

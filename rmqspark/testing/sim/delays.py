@@ -131,12 +131,12 @@ class DelayPlot(PlacesAndReaders):
         found += self._world.expired.names(reader.queue for reader in self.readers)
         if not self._holds_time:  # they may have to wait for an hour
             return ""
-        to_come = self._reminders.to_come(found, self._world.is_whole)
+        to_come = self._reminders.to_come(found, self._world.has_kept)
         return f"delayed messages have not come: {to_come}" if to_come else ""
 
     async def judge(self, operator: SimClient) -> None:
         found = await names_in(operator, [reader.queue for reader in self.readers])
-        for wrong in self._reminders.judge(found, self._world.is_whole):
+        for wrong in self._reminders.judge(found, self._world.has_kept):
             self._world.violated(f"Law 14: {wrong}")
 
 

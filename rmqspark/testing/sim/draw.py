@@ -45,7 +45,10 @@ LATER_FAULTS: Final = ("read fails",)
 ends leaves places that lead nowhere, which reads step over."""
 FIRST_WITH_EXPIRY: Final = 40_000
 """Seeds before are what they were when messages did not expire in any."""
-FAULTS: Final = (*NODE_FAULTS, *NETWORK_FAULTS, *LATE_FAULTS, *LATER_FAULTS)
+SUCCESSION_FAULTS: Final = ("master lost",)
+"""Of a master that has a slave, in half of the runs from `FIRST_WITH_SUCCESSION` on; nothing expires in these."""
+FIRST_WITH_SUCCESSION: Final = 50_000
+FAULTS: Final = (*NODE_FAULTS, *NETWORK_FAULTS, *LATE_FAULTS, *LATER_FAULTS, *SUCCESSION_FAULTS)
 _SHORTEST_MEAN_S: Final = 3.0
 _LONGEST_MEAN_S: Final = 40.0
 _SMALLEST_FOR_DECISIONS: Final = 16 << 10
@@ -101,6 +104,16 @@ class Draw:
         return self.plan.store.file_reserved_time < _LONG_RESERVED_H
 
     @property
+    def masters_move(self) -> bool:
+        """Whether slaves are made masters while it runs."""
+        return any(kind in self.mean_s for kind in SUCCESSION_FAULTS)
+
+    @property
+    def keeps_acknowledged(self) -> bool:
+        """Whether what is acknowledged outlives a power loss, and a master's disk where that is lost."""
+        return self.syncs_flush and (not self.masters_move or self.plan.broker.waits_for_slaves)
+
+    @property
     def disks_fail(self) -> bool:
         """With an error, not by dying."""
         return any(kind in self.mean_s for kind in ("fsync fails", "write fails", "disk full", "read fails"))
@@ -132,6 +145,9 @@ def draw(seed: int) -> Draw:
         plan = _with_room_for_decisions(plan)
         spark = spark._replace(batch_bytes=plan.store.mapped_file_size_commit_log // 4)
     drawn = _drawn(seed, random, plan, transactions, spark)
+    of_succession = Random(f"{seed}/succession")
+    if seed >= FIRST_WITH_SUCCESSION and of_succession.random() < 1 / 2:
+        return _succeeded(drawn, of_succession)
     return _later(drawn, Random(f"{seed}/expiry")) if seed >= FIRST_WITH_EXPIRY else drawn
 
 
@@ -164,6 +180,25 @@ def _later(drawn: Draw, random: Random) -> Draw:
         if random.random() < 0.5:
             means[kind] = mean_s
     return replace(drawn, mean_s=means)
+
+
+def _succeeded(drawn: Draw, random: Random) -> Draw:
+    """As docs/operations.md has it of those who want to go on with a slave, it has all of the log."""
+    role = random.choice(("SYNC_MASTER", "SYNC_MASTER", "ASYNC_MASTER"))
+    plan = replace(
+        drawn.plan,
+        brokers=min(drawn.plan.brokers, 2),
+        slaves=1,
+        broker=replace(
+            drawn.plan.broker, broker_role=role, ha_send_whole_log=True, ha_cut_tail=random.random() < 1 / 2
+        ),
+        store=replace(drawn.plan.store, flush_disk_type="SYNC_FLUSH"),
+    )
+    load = replace(drawn.workload, sends=drawn.workload.sends + 40, longest_pause_s=random.choice((1.0, 2.0)))
+    means = dict(drawn.mean_s)
+    means["master lost"] = random.uniform(_SHORTEST_MEAN_S, _LONGEST_MEAN_S / 2)
+    spark = drawn.spark and drawn.spark._replace(fails_on_loss=random.random() < 1 / 2)
+    return replace(drawn, plan=plan, workload=load, mean_s=means, spark=spark)
 
 
 def _expiring(drawn: Draw, random: Random) -> Draw:

@@ -107,7 +107,7 @@ class Expired:
     def _note(self, broker_name: str) -> None:
         with self._masters[broker_name].files.undisturbed():
             for queue in self._queues.get(broker_name, ()):
-                self._held[queue] = _messages_of(self._stores[broker_name], queue)
+                self._held[queue] = messages_of(self._stores[broker_name], queue)
 
 
 def begin_of(store: MessageStore, queue: MessageQueue) -> int:
@@ -115,7 +115,7 @@ def begin_of(store: MessageStore, queue: MessageQueue) -> int:
     return store.read(queue.topic, queue.queue_id, 0, max_count=1, max_bytes=1).min_offset
 
 
-def _messages_of(store: MessageStore, queue: MessageQueue) -> list[ReceivedMessage]:
+def messages_of(store: MessageStore, queue: MessageQueue) -> list[ReceivedMessage]:
     begin = begin_of(store, queue)
     found = store.read(queue.topic, queue.queue_id, begin, max_count=100_000, max_bytes=_MOST_BYTES)
     return received_all(bytes(found.body), queue.broker_name) if found.count else []

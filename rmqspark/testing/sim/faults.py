@@ -6,8 +6,10 @@ import asyncio
 from errno import EIO
 from typing import TYPE_CHECKING, Final
 
-from rmqspark.testing.sim.draw import LATE_FAULTS, LATER_FAULTS, NODE_FAULTS
+from rmqspark.testing.sim.draw import LATE_FAULTS, LATER_FAULTS, NODE_FAULTS, SUCCESSION_FAULTS
 from rmqspark.testing.sim.loop import Life, spawn
+from rmqspark.testing.sim.replicas import is_copied
+from rmqspark.testing.sim.successions import Return, Succession
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -25,6 +27,7 @@ _LONGEST_CUT_S: Final = 15.0
 _MOST_OPERATIONS: Final = 60
 _CALLS_TO_DIE_IN_S: Final = 10.0
 _LARGEST_STEP_MS: Final = 3_600_000
+_LONGEST_UNNOTICED_S: Final = 10.0
 
 
 class Faults:
@@ -49,6 +52,9 @@ class Faults:
 
         self._ambushed: dict[str, Node] = {}
         self._waits_for_decision: dict[str, bool] = {}
+        self._successions: dict[str, Succession] = {}
+        self._copies: set[str] = set()
+        """The slaves that had all that their masters had at one moment: what is acknowledged since then they have."""
         self._random = world.random("ambush")
 
     def begin(self) -> None:
@@ -56,6 +62,10 @@ class Faults:
         self._world.network.weather = self._draw.weather
         self._world.loop.slowest_work_s = self._draw.slowest_work_s
         for kind, mean_s in self._draw.mean_s.items():
+            if kind in SUCCESSION_FAULTS:
+                for name in self._cluster.brokers:
+                    self._tasks.append(spawn(self._world.loop, self._life, self._lose_masters(kind, mean_s, name)))
+                continue
             nodes = self._cluster.with_stores if kind in (*NODE_FAULTS, *LATE_FAULTS, *LATER_FAULTS) else [None]
             for node in nodes:
                 self._tasks.append(spawn(self._world.loop, self._life, self._again_and_again(kind, mean_s, node)))
@@ -68,6 +78,8 @@ class Faults:
         world.network.mend_all()
         world.network.weather.calm()
         world.loop.slowest_work_s = 0.005
+        for succession in self._successions.values():
+            succession.finish()
         for node in self._cluster.nodes:
             node.files.heal()
             node.files.set_budget(None)
@@ -85,6 +97,8 @@ class Faults:
                 await self._kinds[kind](random)
             else:
                 async with self._busy[node.name]:
+                    if node not in self._cluster.with_stores:  # it is gone for good
+                        return
                     self._tell(kind, node)
                     await self._befall(kind, node, random)
 
@@ -136,16 +150,73 @@ class Faults:
 
     def _spring(self, broker_name: str, is_decision: bool) -> None:
         """Somebody has just heard that something is safe there. Only what is on disk by now can make that true."""
-        node = self._ambushed.get(broker_name)
-        if node is None or not node.is_up or (self._waits_for_decision[broker_name] and not is_decision):
+        place = self._cluster.brokers[broker_name].name
+        node = self._ambushed.get(place)
+        if node is None or not node.is_up or (self._waits_for_decision[place] and not is_decision):
             return
-        del self._ambushed[broker_name]
+        del self._ambushed[place]
         self._world.trace.reached("power loss at a decision" if is_decision else "power loss at an acknowledgement")
-        node.lose_power(silently=False)
+        succession = self._successions.get(broker_name)
+        if succession is not None and not succession.is_over:
+            self._world.trace.reached("master lost at an answer")
+            succession.lose(silently=False)
+        else:
+            node.lose_power(silently=False)
         life = self._world.threads.life
         if life is not None and self._random.random() < 0.5:  # and who heard it can tell nobody
             self._world.trace.reached("who had the answer died with who gave it")
             life.process.kill()
+
+    # --- a master that is gone for good ------------------------------------------------------------------------------
+
+    async def _lose_masters(self, kind: str, mean_s: float, name: str) -> None:
+        """As long as there is a slave to go on with."""
+        random = self._world.random(f"{kind}/{name}")
+        while self._cluster.slaves[name]:
+            await asyncio.sleep(random.expovariate(1 / mean_s))
+            master, slave = self._cluster.brokers[name], self._cluster.slaves[name][0]
+            if slave.name not in self._copies:  # until it is, there is no more than one copy
+                await self._until(lambda m=master, s=slave: is_copied(m, s), _CALLS_TO_DIE_IN_S)  # type: ignore[misc]
+            async with self._busy[master.name], self._busy[slave.name]:
+                if is_copied(master, slave):
+                    self._copies.add(slave.name)
+                if master.serves and slave.name in self._copies:
+                    self._tell(kind, master)
+                    await self._succeed(name, master, slave, random)
+                    self._copies.discard(master.name)
+
+    async def _succeed(self, name: str, master: Node, slave: Node, random: Random) -> None:
+        plan = self._draw.plan
+        may_be_cut = plan.broker.ha_cut_tail or not plan.broker.waits_for_slaves
+        returns = random.choice([each for each in Return if may_be_cut or each is not Return.AS_IT_WAS])
+        succession = Succession(self._world, self._cluster, plan, name, returns)
+        self._successions[name] = succession
+        if random.random() < 0.5:
+            await self._lie_in_wait(master, slave, succession, random)
+        succession.lose(silently=random.random() < 0.5)
+        await asyncio.sleep(random.random() * _LONGEST_UNNOTICED_S)
+        if random.random() < 0.5:
+            await slave.stop()
+        else:
+            self._end(slave, random)
+        await asyncio.sleep(random.random() * _LONGEST_DOWN_S)
+        slave.files.heal()
+        succession.promote()
+        await self._until(lambda: slave.serves or slave.failure is not None or not slave.is_up, _LONGEST_DOWN_S)
+        await asyncio.sleep(random.random() * _LONGEST_DOWN_S)
+        succession.come_back()
+
+    async def _lie_in_wait(self, master: Node, slave: Node, succession: Succession, random: Random) -> None:
+        """Until somebody hears of a promise; half of the time none may be made, for the slave gets nothing any more."""
+        self._ambushed[master.name] = master
+        self._waits_for_decision[master.name] = random.random() < 0.5
+        is_cut = random.random() < 0.5
+        if is_cut:
+            self._world.network.cut(master.host, slave.host)
+        await self._until(lambda: succession.is_lost, _CALLS_TO_DIE_IN_S)
+        self._ambushed.pop(master.name, None)
+        if is_cut:
+            self._world.network.mend(master.host, slave.host)
 
     def _end(self, node: Node, random: Random) -> None:
         if random.random() < 0.5:

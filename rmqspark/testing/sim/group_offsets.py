@@ -20,6 +20,8 @@ from rmqspark.protocol.headers.consume import (
 if TYPE_CHECKING:
     from rmqspark.message_queue import MessageQueue
     from rmqspark.testing.sim.clients import SimClient
+    from rmqspark.testing.sim.cluster import Cluster
+    from rmqspark.testing.sim.loop import Life
     from rmqspark.testing.sim.node import Node
     from rmqspark.testing.sim.readers import QueueReader
 
@@ -38,10 +40,12 @@ class Possible:
         self._at_start: set[int] = {_NEVER}  # of the life that it is in
         self._acked: list[tuple[float, int]] = []
         self._doubtful: Counter[int] = Counter()  # each may arrive once more
+        self._ever: set[int] = {_NEVER}
 
     def committing(self, offset: int) -> None:
         """It is asked for. From now on it may be there."""
         self._doubtful[offset] += 1
+        self._ever.add(offset)
 
     def committed(self, now_s: float, offset: int) -> None:
         """It was answered, by the life that was asked."""
@@ -55,6 +59,16 @@ class Possible:
         self._at_start = left | self._on_the_way | (set() if saved else self._at_start)
         self._acked.clear()
 
+    def succeeded(self) -> None:
+        """A slave was made the master, that had looked at the table whenever it could."""
+        self._acked.clear()
+        self._at_start = set(self._ever)
+
+    @property
+    def most(self) -> int:
+        """Behind that nobody has ever been."""
+        return max(self._ever)
+
     @property
     def _on_the_way(self) -> set[int]:
         return set(+self._doubtful)
@@ -67,15 +81,16 @@ class Possible:
 class Committer:
     """Commits what a reader has come to, and asks what is committed."""
 
-    def __init__(self, client: SimClient, reader: QueueReader, node: Node, possible: Possible) -> None:
+    def __init__(self, client: SimClient, reader: QueueReader, cluster: Cluster, possible: Possible) -> None:
         self.is_to_stop = False
         self.answers = 0
         self.possible = possible
         self.client = client
         self._reader = reader
         self._queue: MessageQueue = reader.queue
-        self._node = node
-        node.on_end.append(lambda: possible.crashed(client.world.loop.time()))
+        self._cluster = cluster
+        cluster.when_master_ends(self._queue.broker_name, lambda: possible.crashed(client.world.loop.time()))
+        cluster.when_succeeded(self._queue.broker_name, possible.succeeded)
 
     async def run(self) -> None:
         """Until it is to stop."""
@@ -87,7 +102,7 @@ class Committer:
             await self.client.pause(1.0)
 
     async def _commit(self) -> None:
-        offset, life = self._reader.position, self._node.lives
+        offset, life = self._reader.position, self._node.life
         self.possible.committing(offset)
         header = UpdateConsumerOffsetRequestHeader(
             GROUP, self._queue.topic, self._queue.queue_id, offset, self._queue.broker_name
@@ -95,12 +110,13 @@ class Committer:
         address = await self.client.address_of(self._queue)
         answer = await self.client.call(address, RequestCode.UPDATE_CONSUMER_OFFSET, header, timeout_ms=_TIMEOUT_MS)
         answer.raise_for_code()
-        if self._is_in(life):  # and no answer that was on its way when the broker died
+        is_masters = address.startswith(f"{self._node.host}:")  # what a slave takes is as good as on its way
+        if is_masters and self._is_in(life):  # and no answer that was on its way when the broker died
             self.possible.committed(self.client.world.loop.time(), offset)
 
     async def ask(self) -> None:
         """Raises RmqError; what may not be is a violation."""
-        life, world = self._node.lives, self.client.world
+        life, world = self._node.life, self.client.world
         header = QueryConsumerOffsetRequestHeader(
             GROUP, self._queue.topic, self._queue.queue_id, bname=self._queue.broker_name
         )
@@ -114,11 +130,19 @@ class Committer:
             return
         self.answers += 1
         may_be = sorted(self.possible.values() | set(world.expired.begins(self._queue)))
-        if found not in may_be and not self._may_be_cut():
+        most = max(self.possible.most, world.expired.begin(self._queue))
+        if found > most:
+            world.violated(f"Law 9: {GROUP} has committed {found} of {self._queue}, and never more than {most}")
+        elif found not in may_be and not self._may_be_cut():
             world.violated(f"Law 9: {GROUP} has committed {found} of {self._queue}, where {may_be} may be")
 
-    def _is_in(self, life: int) -> bool:
-        return life == self._node.lives and self._node.is_up
+    @property
+    def _node(self) -> Node:
+        """Where the master is by now."""
+        return self._cluster.brokers[self._queue.broker_name]
+
+    def _is_in(self, life: Life | None) -> bool:
+        return life is self._node.life and self._node.is_up
 
     def _may_be_cut(self) -> bool:
         """Whether the queue may have become shorter than what was committed: such offsets are put into it."""

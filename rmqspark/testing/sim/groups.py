@@ -6,6 +6,7 @@ is consumed. Of any group: every message that is there is consumed, by somebody,
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqspark.client.push_consumer import PushConsumer
@@ -70,8 +71,8 @@ class GroupLaws:
         self._failures: dict[str, int] = {}
         self._doubtful_until_s: dict[str, float] = {}
         self.calls = 0
-        for name, node in cluster.brokers.items():
-            node.on_end.append(lambda name=name: self._broker_ended(name))  # type: ignore[misc]
+        for name in cluster.brokers:
+            cluster.when_master_ends(name, partial(self._broker_ended, name))
 
     def began(self, process: SimProcess, messages: Sequence[ReceivedMessage]) -> None:
         """A listener was called."""
@@ -89,7 +90,7 @@ class GroupLaws:
         if others and self._is_certain(queue):
             self._world.violated(f"Law 10: {process.name} consumes {queue} at {offset}, and {others} at the same time")
         calls.append(_Call(process.name, process))
-        must_be_done = offset > self._world.expired.begin(queue) and self._world.is_whole(queue.broker_name)
+        must_be_done = offset > self._world.expired.begin(queue) and self._has_kept(queue, offset - 1)
         if must_be_done and offset - 1 not in self._consumed.get(queue, ()):
             self._world.violated(
                 f"Law 10: {process.name} was given {offset} of {queue}, before the one before was consumed"
@@ -114,11 +115,16 @@ class GroupLaws:
 
     def missing(self, queue: MessageQueue, end: int) -> list[int]:
         """Offsets before the queue's end whose messages nobody has consumed, of those that have not expired."""
-        if not self._world.is_whole(queue.broker_name):
+        if not self._world.has_kept(queue.broker_name):
             return []
         given = self._given.get(queue, {})
         begin = self._world.expired.begin(queue)
-        return [offset for offset in range(begin, end) if given.get(offset) not in self._names]
+        missing = (offset for offset in range(begin, end) if given.get(offset) not in self._names)
+        return [offset for offset in missing if self._has_kept(queue, offset)]
+
+    def _has_kept(self, queue: MessageQueue, offset: int) -> bool:
+        """Whether this is the only message that was ever there, and there for good."""
+        return self._world.has_kept(queue.broker_name) and offset not in self._world.heirs.reused.get(queue, ())
 
     def _broker_ended(self, name: str) -> None:
         self._doubtful_until_s[name] = self._world.loop.time() + _LOCK_IN_DOUBT_S
@@ -156,7 +162,7 @@ class GroupPlot(PlacesAndReaders):
 
     async def judge(self, operator: SimClient) -> None:
         for queue in self._queues:
-            if not self._world.is_whole(queue.broker_name):
+            if not self._world.has_kept(queue.broker_name):
                 continue
             header = QueryConsumerOffsetRequestHeader(
                 self._plan.name, queue.topic, queue.queue_id, setZeroIfNotFound=False, bname=queue.broker_name

@@ -42,7 +42,7 @@ class Node:
         self.on_listen: Callable[[], None] = lambda: None
         self.on_end: list[Callable[[], None]] = []
         """Called when a life is over, however."""
-        self._make = make
+        self.make = make
         self._world = world
         self._serves = False
         self._task: asyncio.Task[None] | None = None
@@ -113,7 +113,7 @@ class Node:
 
     async def _serve(self) -> None:
         try:
-            self.server = self._make(self)
+            self.server = self.make(self)
             async with self.server as server:
                 self._serves = True
                 self._world.note(f"{self.name} serves at {server.address}")

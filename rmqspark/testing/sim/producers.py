@@ -133,6 +133,6 @@ class Producer:
         receipt = answer.header(SendMessageResponseHeader)
         if receipt.queueId != queue.queue_id:
             self._world.violated(f"sent to {queue}, answered for queue {receipt.queueId}")
-        if self._plan.on_ack is not None:
+        if self._plan.on_ack is not None and incarnation == self._world.incarnations.get(queue.broker_name):
             self._plan.on_ack(queue.broker_name, parse_offset_msg_id(receipt.msgId.rpartition(",")[2])[1])
         return receipt.queueOffset

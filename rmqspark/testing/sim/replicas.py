@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from rmqspark.broker.tables import BrokerTables
     from rmqspark.store.message_store import MessageStore
     from rmqspark.testing.sim.cluster import Cluster
     from rmqspark.testing.sim.node import Node
@@ -24,7 +25,7 @@ class Replicas:
         """A SYNC_MASTER has just said that this is stored: on a slave, then. One that is down has to be believed."""
         slaves = self._cluster.slaves[broker_name]
         ends = [_store_of(slave).end_offset for slave in slaves if slave.serves]
-        if len(ends) == len(slaves):
+        if ends and len(ends) == len(slaves) and not self._world.heirs.is_awaited(broker_name):
             self._world.trace.reached("slave looked at after an answer")
             if max(ends) <= physical_offset:
                 self._world.violated(f"Law 11: {broker_name} acknowledged {physical_offset}, its slaves end at {ends}")
@@ -65,6 +66,20 @@ class Replicas:
     def __str__(self) -> str:
         ends = {node.name: _store_of(node).end_offset for node in self._cluster.with_stores if node.serves}
         return f"logs end at {ends}"
+
+
+def is_copied(master: Node, slave: Node) -> bool:
+    """Whether a slave has all that its master has, at this moment: the log, and on its disk whose store that is and
+    that there are the same topics. One that has only messages which wait for their time is nowhere else."""
+    if not master.serves or not slave.serves or _store_of(master).end_offset != _store_of(slave).end_offset:
+        return False
+    if not _store_of(slave).end_offset:  # then there is nothing by which the two could know each other again
+        return False
+    if not _store_of(slave).replica.is_known:
+        return False
+    known: list[BrokerTables] = [node.server._parts.tables for node in (master, slave)]
+    masters, slaves = ({topic.topicName for topic in tables.topics} for tables in known)
+    return masters <= slaves and all(file.is_saved for file in known[1]._files)
 
 
 def _store_of(node: Node) -> MessageStore:

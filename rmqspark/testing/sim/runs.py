@@ -43,6 +43,11 @@ SOMETIMES = (
     "executor died at a step",
     "query Fenced",
     "message expired",
+    "slave made the master",
+    "slave made the master lacked what was not promised",
+    "master came back with an empty store",
+    "master came back with the store that it had",
+    "master lost at an answer",
 )
 """What has to be reached in a share of runs that is worth anything."""
 

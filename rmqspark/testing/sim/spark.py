@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 from rmqspark.source import task
 from rmqspark.source.report import tell
+from rmqspark.testing.sim.expired import messages_of
 from rmqspark.testing.sim.plots import PlacesAndReaders, names_in
 from rmqspark.testing.sim.readers import QueueReader
-from rmqspark.testing.sim.spark_query import Copies, Driver, name_of
+from rmqspark.testing.sim.spark_query import Copies, Driver, name_by_content, name_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
     from rmqspark.message_queue import MessageQueue
@@ -35,6 +36,8 @@ class SparkPlot(PlacesAndReaders):
     ) -> None:
         super().__init__(world, reader.namesrvs)
         self._cluster = cluster
+        self._fails_on_loss = plan.fails_on_loss and world.masters_move
+        self._named: dict[MessageQueue, list[str]] = {}
         self._source = source
         self._copies = copies = Copies(world)
         self.topics = [target[0].topic]
@@ -63,20 +66,41 @@ class SparkPlot(PlacesAndReaders):
         return see
 
     def unsettled(self) -> str:
-        if not self._world.is_whole_everywhere:  # nor does it go on where its source has lost something
+        if not self._goes_on:
             return ""
         there = {name for reader in self.readers for name in reader.names}
         there.update(self._world.expired.names(reader.queue for reader in self.readers))
         missing = self._to_copy() - there
         return f"{len(missing)} rows are not copied" if missing else ""
 
+    @property
+    def _goes_on(self) -> bool:
+        """Whether it has not ended for its source has lost something, or may have in a slave that was made a master."""
+        if self._fails_on_loss and not all(map(self._world.is_unmoved, self._cluster.brokers)):
+            return False
+        return self._world.has_kept_everywhere
+
     def _to_copy(self) -> set[str]:
         """What the copies are called of all that is in the source and has not expired."""
         return {
-            name_of(queue.broker_name, queue.queue_id, offset)
+            name
             for queue in self._source
-            for offset in range(self._world.expired.begin(queue), self._end_of(queue))
+            for offset, name in enumerate(self._names_of(queue), self._world.expired.begin(queue))
+            if offset not in self._world.heirs.reused.get(queue, ())
         }
+
+    def _names_of(self, queue: MessageQueue) -> Iterable[str]:
+        begin, end = self._world.expired.begin(queue), self._end_of(queue)
+        if not self._world.masters_move:
+            return [name_of(queue.broker_name, queue.queue_id, offset) for offset in range(begin, end)]
+        known = self._named.setdefault(queue, [])
+        if len(known) != end:
+            store = self._cluster.brokers[queue.broker_name].server.store
+            known[:] = [
+                name_by_content(queue.broker_name, queue.queue_id, each.queue_offset, each.body)
+                for each in messages_of(store, queue)
+            ]
+        return known
 
     def _end_of(self, queue: MessageQueue) -> int:
         store = self._cluster.brokers[queue.broker_name].server.store
@@ -85,7 +109,9 @@ class SparkPlot(PlacesAndReaders):
 
     async def judge(self, operator: SimClient) -> None:
         found = await names_in(operator, [reader.queue for reader in self.readers])
+        if not self._world.promises_copies and not self._world.has_kept_everywhere:
+            return  # what was decided may be forgotten
         for wrong in self._copies.judge(found):
             self._world.violated(f"Law 13: {wrong}")
-        if self._world.is_whole_everywhere and (missing := sorted(self._to_copy() - found.keys())):
+        if self._goes_on and (missing := sorted(self._to_copy() - found.keys())):
             self._world.violated(f"Law 13: not copied are {missing}")

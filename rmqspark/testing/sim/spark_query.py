@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any, Final
+from zlib import crc32
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
@@ -158,8 +159,8 @@ class Driver:
         start = self._start_of(reader, batch)
         end = reader.latestOffset(start, reader.getDefaultReadLimit())
         self._step()
-        if end == start or not reader.partitions(start, end):
-            return False
+        if end == start or not (self._world.masters_move or reader.partitions(start, end)):
+            return False  # where the same places are another master's, Spark runs a batch of nothing
         if batch != self._checkpoint.last + 1:  # another driver was here
             raise _Overtaken(f"Batch {batch} is planned already.")
         self._checkpoint.offsets[batch] = json.dumps(end)
@@ -241,7 +242,8 @@ class Driver:
     def _copied(self, batches: Iterable[Any], run: _TaskRun, batch: int) -> Iterator[Any]:
         """The rows under names of their own."""
         for rows in batches:
-            names = list(map(name_of, *(rows.column(each).to_pylist() for each in _PLACE)))
+            named, place = (name_by_content, (*_PLACE, "body")) if self._world.masters_move else (name_of, _PLACE)
+            names = list(map(named, *(rows.column(each).to_pylist() for each in place)))
             for name, body in zip(names, rows.column("body").to_pylist(), strict=True):
                 self._copies.reading(batch, name, body)
             run.names += names
@@ -279,6 +281,11 @@ class Driver:
 def name_of(broker_name: str, queue_id: int, queue_offset: int) -> str:
     """What the copy of a message is called: by its place, for the same message may be there more than once."""
     return f"copy-{broker_name}-{queue_id}-{queue_offset}"
+
+
+def name_by_content(broker_name: str, queue_id: int, queue_offset: int, body: bytes) -> str:
+    """The same where another message may be in this place later."""
+    return f"{name_of(broker_name, queue_id, queue_offset)}-{crc32(body):08x}"
 
 
 class _Overtaken(RmqError):

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
     from typing import Any
 
+    from rmqspark.testing.sim.clients import SimClient
     from rmqspark.testing.sim.draw import Draw
 
 _LOOK_AGAIN_S: Final = 0.05
@@ -46,6 +47,10 @@ class Story:
         self.world = World(draw.seed)
         self.world.loop.permutes = draw.permutes
         self.world.loses_nothing = draw.syncs_flush and not draw.disks_fail
+        self.world.masters_move = draw.masters_move
+        if draw.masters_move:
+            self.world.promises_copies = draw.plan.broker.waits_for_slaves
+            self.world.heirs.watch()
         self.cluster = build(self.world, draw.plan)
         self.replicas = Replicas(self.world, self.cluster)
         self.cast = Cast(self.world, draw, self.cluster, self.replicas)
@@ -72,6 +77,10 @@ class Story:
         self.world.is_healed = True
         if self.draw.expires:
             await self._copy_anew()
+        if self.draw.masters_move:
+            self.cast.leave_lost_slaves()
+            await self._wait_for(self._all_serve, _HEALED_S, "", fails=False)
+            await self._operate(self._create_anew())
         for plot in cast.plots:
             plot.healed()
         for producer in cast.producers:
@@ -94,9 +103,9 @@ class Story:
         for node in self.cluster.nodes:
             node.start()
         await self._wait_for(self._all_serve, _START_S, "a server did not start")
-        await self._operate(self._create_topic())
+        await self._operate(self._create_topic(self.cast.operator))
 
-    async def _create_topic(self) -> None:
+    async def _create_topic(self, operator: SimClient) -> None:
         """And a group, on all brokers."""
         queues, patience_ms = self.draw.workload.queues, int(_START_S * 1000)
         for node in self.cluster.brokers.values():
@@ -104,11 +113,15 @@ class Story:
             for topic in (TOPIC, BATCH_TOPIC, *(topic for plot in self.cast.plots for topic in plot.topics)):
                 header = CreateTopicRequestHeader(topic, AUTO_CREATE_TOPIC, queues, queues, 6, "SINGLE_TAG")
                 code = RequestCode.UPDATE_AND_CREATE_TOPIC
-                (await self.cast.operator.call(address, code, header, timeout_ms=patience_ms)).raise_for_code()
+                (await operator.call(address, code, header, timeout_ms=patience_ms)).raise_for_code()
             for name in (GROUP, *(name for plot in self.cast.plots for name in plot.groups)):
                 group = SubscriptionGroupConfig(groupName=name).encode()
                 code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
-                (await self.cast.operator.call(address, code, None, group, timeout_ms=patience_ms)).raise_for_code()
+                (await operator.call(address, code, None, group, timeout_ms=patience_ms)).raise_for_code()
+
+    async def _create_anew(self) -> None:
+        """What a slave that was made the master had not heard of; by somebody who has no old connections."""
+        await self._create_topic(self.cast.client("creator"))
 
     async def _copy_anew(self) -> None:
         """What a slave says has to be done where its master has let go of what it lacks."""
@@ -192,11 +205,13 @@ class Story:
             await reader.scan()
             found.update(reader.names)
         found += self.world.expired.names(cast.targets)
-        for violation in judge_rows(cast.writers, found):
-            self.world.violated(violation)
+        if self.world.promises_copies or self.world.has_kept_everywhere:
+            for violation in judge_rows(cast.writers, found):
+                self.world.violated(violation)
         for broker_id in range(self.draw.plan.slaves + 1):
             for queue in cast.queues:
-                await QueueReader(cast.client("after"), queue, broker_id).scan()
+                if broker_id <= len(self.cluster.slaves[queue.broker_name]):
+                    await QueueReader(cast.client("after"), queue, broker_id).scan()
 
     async def _stop(self) -> None:
         """In order; nothing may be left of a server then."""

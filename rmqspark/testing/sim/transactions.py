@@ -161,7 +161,7 @@ class TransactionPlot(PlacesAndReaders):
         readable = await names_in(operator, [reader.queue for reader in self.readers])
         set_aside = Counter(name for node in self._cluster.brokers.values() for name in _set_aside(node))
         set_aside += self._world.expired.names(map(set_aside_queue, self._cluster.brokers))
-        whole = list(filter(self._world.is_whole, self._cluster.brokers))
+        whole = list(filter(self._world.has_kept, self._cluster.brokers))
         for wrong in self._database.judge(readable, set_aside, whole, len(self._cluster.brokers)):
             self._world.violated(f"Law 8: {wrong}")
 

@@ -21,6 +21,7 @@ from rmqspark.testing.sim.loop import Life, SimLoop, spawn
 from rmqspark.testing.sim.network import SimNetwork
 from rmqspark.testing.sim.node import Node
 from rmqspark.testing.sim.processes import replaced
+from rmqspark.testing.sim.successions import Heirs
 from rmqspark.testing.sim.threads import SimThreads, installed
 from rmqspark.testing.sim.trace import Trace
 
@@ -49,6 +50,7 @@ class World:
         self.log: deque[str] = deque(maxlen=_LOG_LINES)
         self.nodes: dict[str, Node] = {}
         self.incarnations: dict[str, int] = {}
+        self._store_ids: dict[str, str] = {}
         self.loses_nothing = False
         """Whether a store never loses what was readable: one of SYNC_FLUSH on a disk that does not fail."""
         self.is_healed = False
@@ -59,6 +61,11 @@ class World:
         """What else is to be something else while it runs: (owner, name, other)."""
         self.violations: list[str] = []
         self.expired = Expired(self)
+        self.heirs = Heirs(self)
+        self.promises_copies = True
+        """Whether what is decided outlives the disk of a master, where that may be lost."""
+        self.masters_move = False
+        """Whether another host may have to be asked for what a broker has."""
         self._buried: list[Life] = []
         self.of_nobody = Life("127.0.9.8")
         self.is_over = False
@@ -79,22 +86,44 @@ class World:
         self.note(f"VIOLATED: {what}")
         self.violations.append(what)
 
-    def opened(self, broker_name: str, incarnation: int) -> None:
+    def opened(self, broker_name: str, store_id: str, incarnation: int) -> None:
         """A broker begins to listen."""
-        if incarnation > self.incarnations.setdefault(broker_name, incarnation):
+        before = self.incarnations.setdefault(broker_name, incarnation)
+        if self.heirs.is_awaited(broker_name):
+            self.heirs.opened(broker_name, incarnation - before)
+            if store_id != self._store_ids[broker_name]:
+                self.violated(f"Law 15: {broker_name} is {store_id} now, and was {self._store_ids[broker_name]}")
+        elif incarnation > before:
             self.trace.reached("incarnation raised")
             if self.loses_nothing:
                 self.violated(f"Law 7: {broker_name} says that it lost what may have been read")
         self.incarnations[broker_name] = incarnation
+        self._store_ids[broker_name] = store_id
         self.history.opened(broker_name, incarnation)
 
     def is_whole(self, broker_name: str) -> bool:
         """Whether its broker has lost nothing that may have been read."""
-        return self.incarnations[broker_name] == FIRST_INCARNATION
+        return self._raised_by(broker_name) == self.heirs.excused.get(broker_name, 0)
+
+    def has_kept(self, broker_name: str) -> bool:
+        """Whether it has all that was acknowledged, to be on the disk and on a slave: if it has lost anything, then
+        what a slave that was made the master had not been sent."""
+        return self.is_whole(broker_name) or self.heirs.kept(broker_name, self._raised_by(broker_name))
+
+    def is_unmoved(self, broker_name: str) -> bool:
+        """Whether it is in its first incarnation."""
+        return self._raised_by(broker_name) == 0
+
+    def _raised_by(self, broker_name: str) -> int:
+        return self.incarnations[broker_name] - FIRST_INCARNATION
 
     @property
     def is_whole_everywhere(self) -> bool:
         return all(map(self.is_whole, self.incarnations))
+
+    @property
+    def has_kept_everywhere(self) -> bool:
+        return all(map(self.has_kept, self.incarnations))
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[Any]:
         """Of nobody: it outlives all processes."""

@@ -20,6 +20,7 @@ from rmqspark.broker.config import BrokerConfig
 from rmqspark.client.broker_admin import metrics_of
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.outgoing import SendConfig
+from rmqspark.client.pull_request import PullStatus
 from rmqspark.errors import Busy, FlushSlaveTimeout, NotWritable, RmqError, Unreachable
 from rmqspark.model import MessageQueue, SendStatus
 from rmqspark.protocol.bodies.admin import ConsumerOffsetTable
@@ -280,6 +281,25 @@ def test_slave_and_master_change_places() -> None:
         assert now is not None
         assert now[0] == before[0]
         assert now[1] > before[1]
+
+
+def test_a_master_that_comes_back_as_a_slave_shows_nothing_before_it_is_compared() -> None:
+    """What it had stored last its successor may have lost, and given its offsets to others."""
+    with cluster(broker_config=QUICK) as mq:
+        create(mq)
+        send(mq, 5)
+        mq.stop_broker("broker-a")
+        mq.store_dir("broker-a").rename(mq.store_dir("broker-a-1"))
+        queue = MessageQueue("orders", "broker-a", 0)
+        with ClusterClient(mq.namesrv) as client:
+            slave = client.broker_at("broker-a", mq.start_slave())
+            pulled = slave.submit_pull(queue, 0, group="g", max_count=32).result()
+            assert (pulled.status, pulled.next_offset) == (PullStatus.NO_MATCHED, 0)
+            for asked in (slave.max_offset, slave.min_offset):
+                with pytest.raises(Busy, match="has not been compared"):
+                    asked("orders", 0)
+            with pytest.raises(Busy, match="has not been compared"):
+                slave.bulk_read("orders", 0, 0, 5, max_count=9, max_bytes=1 << 20).result()
 
 
 def come_back_with_less(mq: LocalCluster) -> None:

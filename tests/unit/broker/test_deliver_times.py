@@ -212,6 +212,21 @@ def opened(files: MemoryFileSystem, table: TimerTable) -> TimerProgress:
     return progress
 
 
+@pytest.mark.parametrize("handed_over", [False, True])
+def test_a_slave_knows_nothing_from_when_it_was_the_master(handed_over: bool) -> None:
+    """Its log may have been cut since, and have what another delivered."""
+    files = MemoryFileSystem()
+    progress = opened(files, NOTED)
+    if handed_over:
+        progress.hand_over(NOTED, now_ms=5)
+    progress = opened(files, progress.table())
+    before = progress.revision
+    progress.forget()
+    assert progress.revision > before
+    known = opened(files, progress.table()).known
+    assert (known.readTimeMs, known.queueOffset, known.firstOffset, known.logOffset) == (0, 0, 0, 0)
+
+
 def test_our_note_counts_where_rocketmq_had_no_say() -> None:
     """No note of its own is there, or it is the one that was handed over, whether ours was saved after it or not."""
     files = MemoryFileSystem()

@@ -152,6 +152,24 @@ def test_a_store_is_the_same_after_every_start() -> None:
     assert (again.store_id, again.incarnation, again.warning) == (identity.store_id, 2, "")
 
 
+def test_a_copy_takes_over_whose_store_it_is_once_the_disk_takes_that() -> None:
+    """Whichever operation the disk refuses: what is asked for again is done, and there after a crash."""
+    for failing in range(1, 100):
+        files = MemoryFileSystem()
+        identity = StoreIdentity.open(files, SystemEntropy(7))
+        files.fail_at(failing, OSError(errno.EIO, "refused"))
+        try:
+            identity.adopt("5f" * 16, 3)
+        except OSError:
+            identity.adopt("5f" * 16, 3)
+            files.crash()
+            again = StoreIdentity.open(files, SystemEntropy(8))
+            assert (again.store_id, again.incarnation) == ("5f" * 16, 3)
+        else:
+            assert failing > 6
+            return
+
+
 @pytest.mark.parametrize(
     "content",
     [b"{}", b'{"storeId":"short","incarnation":1}', b'{"storeId":"%s","incarnation":0}' % (b"a" * 32), b"[]", b""],

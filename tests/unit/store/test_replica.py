@@ -173,6 +173,18 @@ def test_a_late_slave_begins_with_a_file_in_the_middle() -> None:
     assert bench.reopen().queues.bounds("u", 0)[1] == newest.queue_offset + 1
 
 
+@pytest.mark.parametrize("crashes", [0, 1, 2, 1_000])
+def test_a_slave_made_the_master_is_in_no_incarnation_that_its_master_was_in(crashes: int) -> None:
+    """Crashes of the master raise its own, and a slave hears of that when it looks next, or never."""
+    bench = StoreBench()
+    bench.store.replica.open_for_master()
+    bench.store.replica.adopt_identity("5f" * 16, 7)
+    bench.reopen()
+    assert bench.store.replica.end_following()
+    assert bench.store.incarnation > 7 + crashes
+    assert not bench.store.replica.end_following()
+
+
 def test_files_of_another_length_are_refused() -> None:
     """Two stores with different lengths of files cannot be the same."""
     with pytest.raises(StoreError, match="mapped_file_size_commit_log"):
