@@ -63,12 +63,12 @@ def without_times(raw: bytes) -> Any:
 def test_both_brokers_wait_alike(ours: Up, stock: str, stock_store: Path, jvm: Jvm, asked: str) -> None:
     """What waits, and what comes, says the same but for when it was looked at; neither comes early."""
     topic = f"timed-{asked}"
-    time = {"setDelayTimeMs": 1_500, "setDelayTimeSec": 1, "setDeliverTimeMs": in_ms(2_000)}[asked]
     for namesrv in (ours.namesrv, stock):
         with AdminClient(namesrv) as admin:
             admin.create_topic(topic, queues=1)
         with jvm.producer(namesrv, "timing") as producer:
             message = jvm.rocketmq.common.message.Message(topic, "TagA", "k1", 7, b"later", True)
+            time = {"setDelayTimeMs": 1_500, "setDelayTimeSec": 1, "setDeliverTimeMs": in_ms(2_000)}[asked]
             getattr(message, asked)(time)
             producer.send(message)
     for namesrv in (ours.namesrv, stock):
