@@ -72,7 +72,7 @@ class Cast:
         if self._draw.delays is not None:
             queues, reader = self._queues_of(DELAY_TOPIC), self.client("delay-reader")
             holds_time = "clock is set" not in self._draw.mean_s
-            yield DelayPlot(self._world, self._draw.delays, queues, reader, holds_time=holds_time)
+            yield DelayPlot(self._world, self._cluster, self._draw.delays, queues, reader, holds_time=holds_time)
 
         if self._draw.spark is not None:
             from rmqspark.testing.sim.spark import SparkPlot  # brings Spark

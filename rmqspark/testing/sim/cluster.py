@@ -17,6 +17,8 @@ from rmqspark.store.config import StoreConfig
 from rmqspark.testing.sim.node import Node
 
 if TYPE_CHECKING:
+    from rmqspark.message_queue import MessageQueue
+    from rmqspark.store.message_store import MessageStore
     from rmqspark.testing.sim.world import World
 
 NAMESRV_PORT = 9876
@@ -69,6 +71,15 @@ class Cluster:
     @property
     def nodes(self) -> list[Node]:
         return [*self.namesrvs, *self.with_stores]
+
+    def store_of(self, queue: MessageQueue) -> MessageStore:
+        """The master's, which must serve."""
+        store: MessageStore = self.brokers[queue.broker_name].server.store
+        return store
+
+    def end_of(self, queue: MessageQueue) -> int:
+        """One past the last offset that can be read."""
+        return self.store_of(queue).read(queue.topic, queue.queue_id, 0, max_count=1, max_bytes=1).max_offset
 
     def when_master_ends(self, name: str, call: Callable[[], None]) -> None:
         """Has it called whenever a life of whoever is the master of this name is over."""

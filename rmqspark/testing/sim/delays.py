@@ -6,7 +6,6 @@ never comes. The time that counts is the broker's: where clocks are set nothing 
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqspark.client.outgoing import SendConfig
@@ -20,11 +19,13 @@ from rmqspark.testing.sim.plots import PlacesAndReaders, names_in
 from rmqspark.testing.sim.readers import QueueReader
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Callable, Sequence
 
     from rmqspark.message_queue import MessageQueue
     from rmqspark.model import SendReceipt
     from rmqspark.testing.sim.clients import SimClient
+    from rmqspark.testing.sim.cluster import Cluster
     from rmqspark.testing.sim.processes import SimProcess
     from rmqspark.testing.sim.world import World
 
@@ -111,8 +112,16 @@ class DelayPlot(PlacesAndReaders):
     """Producers of delayed messages, and readers of their topic."""
 
     def __init__(
-        self, world: World, plan: DelayPlan, queues: Sequence[MessageQueue], reader: SimClient, *, holds_time: bool
+        self,
+        world: World,
+        cluster: Cluster,
+        plan: DelayPlan,
+        queues: Sequence[MessageQueue],
+        reader: SimClient,
+        *,
+        holds_time: bool,
     ) -> None:
+        self._cluster = cluster
         self._holds_time = holds_time
         self._reminders = reminders = Reminders(world, holds_time=holds_time)
         topic = queues[0].topic
@@ -127,11 +136,9 @@ class DelayPlot(PlacesAndReaders):
             )
 
     def unsettled(self) -> str:
-        found = Counter(name for reader in self.readers for name in reader.names)
-        found += self._world.expired.names(reader.queue for reader in self.readers)
         if not self._holds_time:  # they may have to wait for an hour
             return ""
-        to_come = self._reminders.to_come(found, self._world.has_kept)
+        to_come = self._reminders.to_come(self.names_seen(self._cluster), self._world.has_kept)
         return f"delayed messages have not come: {to_come}" if to_come else ""
 
     async def judge(self, operator: SimClient) -> None:

@@ -152,13 +152,10 @@ class GroupPlot(PlacesAndReaders):
             )
 
     def unsettled(self) -> str:
-        missing = {str(queue): at for queue in self._queues if (at := self._laws.missing(queue, self._end_of(queue)))}
+        missing = {
+            str(queue): at for queue in self._queues if (at := self._laws.missing(queue, self._cluster.end_of(queue)))
+        }
         return f"group {self._plan.name} has not consumed {missing}" if missing else ""
-
-    def _end_of(self, queue: MessageQueue) -> int:
-        store = self._cluster.brokers[queue.broker_name].server.store
-        end: int = store.read(queue.topic, queue.queue_id, 0, max_count=1, max_bytes=1).max_offset
-        return end
 
     async def judge(self, operator: SimClient) -> None:
         for queue in self._queues:
@@ -173,7 +170,7 @@ class GroupPlot(PlacesAndReaders):
                 committed = answer.raise_for_code().header(OffsetResponseHeader).offset
             except OffsetNotFound:
                 committed = 0
-            end = self._end_of(queue)
+            end = self._cluster.end_of(queue)
             if committed != end:
                 self._world.violated(
                     f"Law 10: {self._plan.name} has left at {committed} of {queue}, which ends at {end}"

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Protocol
 
+from rmqspark.testing.sim.expired import messages_of
 from rmqspark.testing.sim.places import Place
 from rmqspark.testing.sim.readers import QueueReader
 
 if TYPE_CHECKING:
     import asyncio
-    from collections import Counter
     from collections.abc import Callable, Iterable
     from typing import Any
 
     from rmqspark.message_queue import MessageQueue
     from rmqspark.testing.sim.clients import SimClient
+    from rmqspark.testing.sim.cluster import Cluster
     from rmqspark.testing.sim.places import Body
     from rmqspark.testing.sim.processes import SimProcess
     from rmqspark.testing.sim.world import World
@@ -68,6 +70,18 @@ class PlacesAndReaders:
     def begin(self) -> list[asyncio.Task[Any]]:
         reading = [reader.client.spawn(reader.follow()) for reader in self.readers]
         return [*reading, *(self._world.spawn(place.run()) for place in self._places)]
+
+    def names_seen(self, cluster: Cluster) -> Counter[str]:
+        """Of the messages that readers were given, of those that have expired, and of those at offsets that were given
+        once more when a slave was made the master: a reader that was further leaves these out."""
+        queues = [reader.queue for reader in self.readers]
+        seen = Counter(name for reader in self.readers for name in reader.names)
+        seen += self._world.expired.names(queues)
+        for queue in queues:
+            if reused := self._world.heirs.reused.get(queue):
+                found = messages_of(cluster.store_of(queue), queue)
+                seen.update(each.keys[0] for each in found if each.queue_offset in reused and each.keys)
+        return seen
 
     def healed(self) -> None:
         for place in self._places:

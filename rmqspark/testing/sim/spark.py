@@ -68,9 +68,7 @@ class SparkPlot(PlacesAndReaders):
     def unsettled(self) -> str:
         if not self._goes_on:
             return ""
-        there = {name for reader in self.readers for name in reader.names}
-        there.update(self._world.expired.names(reader.queue for reader in self.readers))
-        missing = self._to_copy() - there
+        missing = self._to_copy() - self.names_seen(self._cluster).keys()
         return f"{len(missing)} rows are not copied" if missing else ""
 
     @property
@@ -90,22 +88,17 @@ class SparkPlot(PlacesAndReaders):
         }
 
     def _names_of(self, queue: MessageQueue) -> Iterable[str]:
-        begin, end = self._world.expired.begin(queue), self._end_of(queue)
+        begin, end = self._world.expired.begin(queue), self._cluster.end_of(queue)
         if not self._world.masters_move:
             return [name_of(queue.broker_name, queue.queue_id, offset) for offset in range(begin, end)]
         known = self._named.setdefault(queue, [])
         if len(known) != end:
-            store = self._cluster.brokers[queue.broker_name].server.store
+            store = self._cluster.store_of(queue)
             known[:] = [
                 name_by_content(queue.broker_name, queue.queue_id, each.queue_offset, each.body)
                 for each in messages_of(store, queue)
             ]
         return known
-
-    def _end_of(self, queue: MessageQueue) -> int:
-        store = self._cluster.brokers[queue.broker_name].server.store
-        end: int = store.read(queue.topic, queue.queue_id, 0, max_count=1, max_bytes=1).max_offset
-        return end
 
     async def judge(self, operator: SimClient) -> None:
         found = await names_in(operator, [reader.queue for reader in self.readers])
