@@ -239,6 +239,26 @@ def test_a_limit_that_was_lowered_since_is_none_for_what_is_sent_back(on_broker)
     on_broker(talk, files=files, store={"max_message_size": 1_000})
 
 
+def test_what_is_sent_back_comes_to_a_queue_that_consumers_read(on_broker) -> None:
+    """The group was given more queues for retries than its retry topic has, which stays as it was made."""
+    clock = ManualClock()
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        record = await sent_to_group_g(client, bench)
+        assert (await send_back(client, record, 1)).code == 0
+        more = SubscriptionGroupConfig(groupName="g", retryQueueNums=64)
+        assert (await client.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, more.encode())).code == 0
+        for _ in range(3):
+            assert (await send_back(client, record, 1)).code == 0
+        parked = await all_of(bench, client, SCHEDULE_TOPIC, 0)
+        assert [each.property_map()["REAL_QID"] for each in parked] == ["0"] * 4
+        clock.advance(seconds=1)
+        assert len(await there(bench, client, "%RETRY%g", count=4)) == 4
+
+    on_broker(talk, clock=clock)
+
+
 @pytest.mark.parametrize("offset", [-1, 3, 1 << 40])
 def test_only_messages_can_be_sent_back(on_broker, offset: int) -> None:
     """The answer is RocketMQ's."""
