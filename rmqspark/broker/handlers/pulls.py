@@ -304,6 +304,8 @@ class PullHandlers:
             asyncio.get_running_loop().call_later(_OVERDUE_PAUSE_S, self._run_overdue)
 
     def _answer(self, pull: ParkedPull[PullRequest]) -> None:
+        if pull.request.connection.closed:  # as in a scan: a reset is told once, and nobody would hear of it
+            return
         try:
             reply = self._rerun(pull)
             if reply is not None:

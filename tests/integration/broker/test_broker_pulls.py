@@ -8,6 +8,7 @@ from collections import Counter
 import pytest
 
 from rmqspark.broker.long_poll import ParkedPulls
+from rmqspark.errors import ConnectionLost
 from rmqspark.protocol.bodies.client import ConsumerData, HeartbeatData, SubscriptionData
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.headers.admin import ResetOffsetRequestHeader, TopicRequestHeader
@@ -282,6 +283,32 @@ def test_a_reset_is_told_to_the_next_pull_and_to_no_other(on_broker) -> None:
         assert (moved.code, moved.remark) == (ResponseCode.PULL_OFFSET_MOVED, "OFFSET_RESET")
         assert moved.fields["nextBeginOffset"] == "1"
         assert (await client.pull("orders", 1)).code == 0
+
+    on_broker(talk)
+
+
+def test_a_reset_is_not_told_to_a_consumer_that_has_gone(on_broker) -> None:
+    """Its pull is still held when a message comes. Told there, the reset would be over, and the next commit of one who
+    comes back with its old place undo it."""
+
+    async def talk(bench) -> None:
+        gone, client = await bench.connect(), await bench.connect()
+        for _ in range(3):
+            await client.send("orders")
+        held = asyncio.ensure_future(gone.pull("orders", 3, wait_ms=60_000))
+        await asyncio.sleep(0)  # it is under way
+        await gone.settle()
+        await gone.connection.close()
+        with pytest.raises(ConnectionLost):
+            await held
+        while bench.broker._parts.metrics.connections() > 1:
+            await client.settle()
+        header = ResetOffsetRequestHeader("orders", "g", timestamp=0, isForce=True, queueId=0, offset=1)
+        assert (await client.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header)).code == 0
+        await client.send("orders")
+        await client.settle()  # whoever it woke has been run
+        moved = await client.pull("orders", 3)
+        assert (moved.code, moved.remark) == (ResponseCode.PULL_OFFSET_MOVED, "OFFSET_RESET")
 
     on_broker(talk)
 
