@@ -133,9 +133,11 @@ class TopicTable:
         return config
 
     def ensure_retry(self, group: str, queues: int, now_ms: int) -> bool:
-        """Sees to it that the group's retry topic exists; returns whether it had to be made."""
+        """Sees to it that the group's retry topic exists; returns whether it had to be made. One that was made while the
+        group wanted no queues for retries gets them as soon as it does."""
         topic = retry_topic(group)
-        if topic in self._topics:
+        known = self._topics.get(topic)
+        if known is not None and (known.readQueueNums or known.writeQueueNums or not queues):
             return False
         return self.put(
             TopicConfig(topicName=topic, readQueueNums=queues, writeQueueNums=queues, perm=READ_WRITE), now_ms
