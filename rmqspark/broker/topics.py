@@ -35,7 +35,7 @@ from rmqspark.protocol.names import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from rmqspark.broker.config import BrokerConfig
 
@@ -96,14 +96,19 @@ class TopicTable:
         if known is None:
             if config.topicName not in self._own_names:
                 check_topic(config.topicName)
-            if len(self._topics) >= self._max_topics:
-                raise NoPermission(
-                    f"This broker has {self._max_topics} topics, the most it may have.",
-                    hint="Delete some, or raise max_topic_nums.",
-                )
+            self.require_room([config.topicName])
         self._topics[config.topicName] = config
         self.version = self.version.next(now_ms)
         return True
+
+    def require_room(self, topics: Iterable[str]) -> None:
+        """Raises NoPermission where there may not be so many more; those that are there already are none."""
+        new = set(topics) - self._topics.keys()
+        if new and len(self._topics) + len(new) > self._max_topics:
+            raise NoPermission(
+                f"This broker has {len(self._topics)} topics; {self._max_topics} are the most it may have.",
+                hint="Delete some, or raise max_topic_nums.",
+            )
 
     def remove(self, topic: str, now_ms: int) -> bool:
         """Whether there was such a topic."""
