@@ -138,8 +138,8 @@ class TopicTable:
         return config
 
     def ensure_retry(self, group: str, queues: int, now_ms: int) -> bool:
-        """Sees to it that the group's retry topic exists; returns whether it had to be made. One that was made while the
-        group wanted no queues for retries gets them as soon as it does."""
+        """Sees to it that the group's retry topic exists; returns whether it had to be made. One that was made while
+        the group wanted no queues for retries gets them as soon as it does."""
         topic = retry_topic(group)
         known = self._topics.get(topic)
         if known is not None and (known.readQueueNums or known.writeQueueNums or not queues):

@@ -205,8 +205,7 @@ class RouteTable:
             live = self._live.get((registration.name, address))
             if live is not None and live.speaker.user not in ("", registration.speaker.user):
                 raise NoPermission(
-                    f"Broker {registration.name!r} is alive in cluster {known.cluster!r}, and was registered as another "
-                    "user.",
+                    f"Broker {registration.name!r} is alive in cluster {known.cluster!r}, registered as another user.",
                     hint="Name that cluster, or give this broker a name of its own.",
                 )
 

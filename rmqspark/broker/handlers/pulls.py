@@ -27,6 +27,7 @@ from rmqspark.errors import (
 )
 from rmqspark.protocol.bodies.client import SQL92
 from rmqspark.protocol.codes import RequestCode, ResponseCode
+from rmqspark.protocol.commands.frame import MAX_ANSWER_BYTES
 from rmqspark.protocol.headers.consume import (
     OFFSET_RESET,
     PullFlag,
@@ -222,13 +223,15 @@ class PullHandlers:
 
     def _read(self, permit: PullPermit, header: PullMessageRequestHeader, queue_offset: int) -> Reply:
         config = self._config
-        wanted_bytes = header.maxMsgBytes if header.maxMsgBytes is not None and header.maxMsgBytes > 0 else 1 << 31
+        wanted_bytes = (
+            header.maxMsgBytes if header.maxMsgBytes is not None and header.maxMsgBytes > 0 else MAX_ANSWER_BYTES
+        )
         result = self._store.read(
             header.topic,
             header.queueId,
             queue_offset,
             max_count=max(1, min(header.maxMsgNums, config.max_transfer_count_on_message_in_memory)),
-            max_bytes=min(wanted_bytes, config.max_transfer_bytes_on_message_in_memory),
+            max_bytes=min(wanted_bytes, config.max_transfer_bytes_on_message_in_memory, MAX_ANSWER_BYTES),
             tag_codes=permit.wanted.tag_codes,
             record_filter=permit.wanted.sql,
         )

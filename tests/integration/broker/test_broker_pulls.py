@@ -12,6 +12,7 @@ from rmqspark.errors import ConnectionLost
 from rmqspark.protocol.bodies.client import ConsumerData, HeartbeatData, SubscriptionData
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.headers.admin import ResetOffsetRequestHeader, TopicRequestHeader
+from rmqspark.protocol.headers.bulk import BulkReadRequestHeader
 from rmqspark.protocol.headers.consume import PullFlag, QueryConsumerOffsetRequestHeader
 from rmqspark.store.message_store import MessageStore
 
@@ -266,6 +267,24 @@ def test_stopping_answers_the_pulls_that_wait(on_broker) -> None:
         assert (await pull).code == ResponseCode.PULL_NOT_FOUND
 
     on_broker(talk)
+
+
+def test_no_answer_is_longer_than_a_frame_that_clients_take(on_broker) -> None:
+    """Whatever the settings allow; else the consumer would lose its connection over each pull, and never come on."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        body = bytes(4 << 20)
+        for _ in range(5):
+            assert (await client.send("orders", body)).code == 0
+        first = await client.pull("orders")
+        assert (first.code, first.fields["nextBeginOffset"]) == (0, "3")
+        header = BulkReadRequestHeader("orders", 0, 0, 5, maxCount=100, maxBytes=1 << 30)
+        bulk = await client.ask(RequestCode.RMQ_BULK_READ, header)
+        assert (bulk.code, bulk.fields["count"]) == (0, "3")
+
+    most = {"max_transfer_bytes_on_message_in_memory": 1 << 30, "max_bulk_read_bytes": 1 << 30}
+    on_broker(talk, store={"mapped_file_size_commit_log": 64 << 20}, **most)
 
 
 def test_a_reset_is_told_to_the_next_pull_and_to_no_other(on_broker) -> None:
