@@ -103,7 +103,9 @@ class PullHandlers:
         stats: BrokerStats,
         departures: Departures,
         clock: Clock,
+        check_again: Callable[[PullRequest], None],
     ) -> None:
+        """`check_again` raises what a pull is refused with that was let in, held, and may not be answered any more."""
         self._config = config
         self._store = store
         self._topics = topics
@@ -113,6 +115,7 @@ class PullHandlers:
         self._stats = stats
         self._departures = departures
         self._clock = clock
+        self._check_again = check_again
         self._parked: ParkedPulls[PullRequest] = ParkedPulls(limit=config.max_parked_pulls)
         self._woken: deque[ParkedPull[PullRequest]] = deque()
         self._overdue: deque[ParkedPull[PullRequest]] = deque()
@@ -319,6 +322,7 @@ class PullHandlers:
     def _rerun(self, pull: ParkedPull[PullRequest]) -> Reply | None:
         """The pull once more, without committing again; None where it goes on waiting."""
         header = pull.request.header
+        self._check_again(pull.request)
         permit = self._permit(header)
         reset = self._offsets.take_reset(header.consumerGroup, header.topic, header.queueId)
         if reset is not None:
