@@ -63,11 +63,14 @@ class Guard:
 
     def may(self, connection: Connection, need: Need) -> bool:
         """Whether a client may be told of something of its own accord: whoever has signed last on its connection."""
-        if not self._authorizes:
-            return True
-        user = self._accounts.user(self._signers.get(connection, ""))
+        username = self._signers.get(connection)
+        if username is None:
+            return not self._authorizes
+        user = self._accounts.user(username)
         if user is None or user.status is UserStatus.DISABLE:
             return False
+        if not self._authorizes:
+            return True
         return user.is_super or not self._accounts.rights_of(user.username).refusal(need, connection.peer[0])
 
     def user_of(self, connection: Connection) -> str:

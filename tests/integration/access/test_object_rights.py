@@ -292,6 +292,23 @@ def test_half_messages_are_shown_to_who_may_send_such(guarded) -> None:
     guarded(talk, transaction_time_out=0, transaction_check_interval=1)
 
 
+def test_half_messages_are_not_shown_to_who_is_no_user_any_more(guarded) -> None:
+    """Where users have no rights of their own, too: until its heartbeats are missed, his connection is a producer's."""
+
+    async def talk(cluster) -> None:
+        await cluster.root.create_topic("hers")
+        eve, ann = Producer(await cluster.made(EVE)), Producer(await cluster.made(ANN))
+        await eve.connect("eve")
+        await ann.connect("ann")
+        await cluster.root.done(RequestCode.AUTH_DELETE_USER, UserRequestHeader(EVE.access_key))
+        assert (await ann.talk.send("hers", b"secret", properties=HALF, f=4)).code == 0
+        async with asyncio.timeout(60):
+            await ann.often.wait()
+        assert eve.asked == []
+
+    guarded(talk, authorization_enabled=False, transaction_time_out=0, transaction_check_interval=1)
+
+
 NO_BODIES = (b"", b"{", b"[]", b"null", b'{"queues":[null]}', b"\xff" * 64, bytes(300))
 
 
