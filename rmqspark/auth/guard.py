@@ -25,7 +25,7 @@ from rmqspark.protocol.headers.consume import UNIQUE_KEY_QUERY
 from rmqspark.protocol.signature import ACCESS_KEY, SIGNATURE, signature
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from rmqspark.auth.accounts import Accounts
     from rmqspark.auth.config import AuthConfig
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from rmqspark.remoting.request import Connection, Request
 
 _NOBODYS_PASSWORD: Final = "there is no such user"  # noqa: S105 - nobody has it
+_WRONG: Final = "check signature failed."
 _MOST_TOLD: Final = 1_000
 
 log = structlog.get_logger("rmqspark.auth")
@@ -62,11 +63,14 @@ class Guard:
 
     def may(self, connection: Connection, need: Need) -> bool:
         """Whether a client may be told of something of its own accord: whoever has signed last on its connection."""
-        if not self._authorizes:
-            return True
-        user = self._accounts.user(self._signers.get(connection, ""))
+        username = self._signers.get(connection)
+        if username is None:
+            return not self._authorizes
+        user = self._accounts.user(username)
         if user is None or user.status is UserStatus.DISABLE:
             return False
+        if not self._authorizes:
+            return True
         return user.is_super or not self._accounts.rights_of(user.username).refusal(need, connection.peer[0])
 
     def user_of(self, connection: Connection) -> str:
@@ -83,6 +87,20 @@ class Guard:
         except NoPermission as refusal:
             self._tell(request, fields.get(ACCESS_KEY, ""), refusal)
             raise
+
+    def check_again(self, request: Request[Any], needs: Iterable[Need]) -> None:
+        """For a request that was let in and has waited since: raises NoPermission where who has signed last on its
+        connection is no user any more, or may not do that."""
+        username = self._signers.get(request.connection)
+        asks_for_rights = self._authorizes and request.code not in self._allowed
+        if username is None or (request.code in self._unsigned and not asks_for_rights):
+            return  # nobody has to sign it
+        user = self._accounts.user(username)
+        if user is None:
+            raise NoPermission(_WRONG)
+        _check_enabled(user)
+        if asks_for_rights and not user.is_super:
+            self._require(user, needs, request.connection.peer[0])
 
     def _signer(self, request: Request[Any], fields: Mapping[str, str]) -> User | None:
         """Who has signed it; None for nobody, where that is allowed."""
@@ -101,9 +119,8 @@ class Guard:
         expected = signature(_signed(request, fields), request.body, user.password if user else _NOBODYS_PASSWORD)
         given = fields.get(SIGNATURE, "").encode("utf-8", "replace")
         if not hmac.compare_digest(expected.encode(), given) or user is None:
-            raise NoPermission("check signature failed.")
-        if user.status is UserStatus.DISABLE:
-            raise NoPermission(f"User:{username} is disabled.")
+            raise NoPermission(_WRONG)
+        _check_enabled(user)
         self._signers[request.connection] = user.username
         return user
 
@@ -112,18 +129,22 @@ class Guard:
             raise NoPermission("Authorization failed. Please verify your access rights and try again.")
         if user.is_super:
             return
-        subject, source_ip = subject_key(user.username), request.connection.peer[0]
         parts = RIGHTS.get(request.code)
         if parts is None:
+            subject = subject_key(user.username)
             raise NoPermission(f"{subject} has no permission to ask for request code {request.code}: super users have.")
-        rights = self._accounts.rights_of(user.username)
         for part in parts:
-            for need in part.needs(request, self._here):
-                refusal = rights.refusal(need, source_ip)
-                if refusal:
-                    raise NoPermission(
-                        f"{subject} has no permission to access {need.resource.key} from {source_ip}, {refusal}"
-                    )
+            self._require(user, part.needs(request, self._here), request.connection.peer[0])
+
+    def _require(self, user: User, needs: Iterable[Need], source_ip: str) -> None:
+        rights = self._accounts.rights_of(user.username)
+        for need in needs:
+            refusal = rights.refusal(need, source_ip)
+            if refusal:
+                raise NoPermission(
+                    f"{subject_key(user.username)} has no permission to access {need.resource.key} from {source_ip}, "
+                    f"{refusal}"
+                )
 
     def _tell(self, request: Request[Any], username: str, refusal: NoPermission) -> None:
         """The log hears of each kind once: who is refused does not stop trying. Names are the client's inventions."""
@@ -133,6 +154,11 @@ class Guard:
             self._told.add(told)
             name, reason = _printable(username[:64]), _printable(refusal.message[:512])
             log.warning("refused", user=name, code=request.code, host=host, reason=reason)
+
+
+def _check_enabled(user: User) -> None:
+    if user.status is UserStatus.DISABLE:
+        raise NoPermission(f"{subject_key(user.username)} is disabled.")
 
 
 def _printable(text: str) -> str:

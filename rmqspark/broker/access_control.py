@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rmqspark.auth.accounts import Accounts
 from rmqspark.auth.guard import Guard
 from rmqspark.auth.needs import Here
-from rmqspark.auth.resources import Action, topic
+from rmqspark.auth.resources import Action, group, topic
 from rmqspark.errors import DecodeError, MessageNotFound
 from rmqspark.protocol.names import HALF_TOPIC, PARKING_TOPICS
 from rmqspark.protocol.records.properties import Property
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqspark.broker.config import BrokerConfig
-    from rmqspark.remoting.request import Connection
+    from rmqspark.protocol.headers.consume import PullMessageRequestHeader
+    from rmqspark.remoting.request import Connection, Request
     from rmqspark.store.files import FileSystem
     from rmqspark.store.message_store import MessageStore
     from rmqspark.txn.coordinator.inputs import InputReports
@@ -45,6 +46,13 @@ def guard_of(
 def may_hear(guard: Guard | None, connection: Connection, name: str) -> bool:
     """Whether a producer may be shown half messages of a topic: anybody can say that he is of a group."""
     return guard is None or guard.may(connection, topic(name, Action.PUB))
+
+
+def check_pull_again(guard: Guard | None, request: Request[PullMessageRequestHeader]) -> None:
+    """Raises NoPermission for a pull that was held, and whose user may not read that any more."""
+    if guard is not None:
+        header = request.header
+        guard.check_again(request, (topic(header.topic, Action.SUB), group(header.consumerGroup, Action.SUB)))
 
 
 def topic_at(store: MessageStore, physical_offset: int) -> str | None:

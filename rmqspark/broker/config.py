@@ -96,10 +96,15 @@ class BrokerConfig(TlsClientSettings, TlsServerSettings, AuthConfig):
         100_000, "(ours) Pulls held at a time, half of them for one address; more are answered busy.", at_least=0
     )
     max_transfer_bytes_on_message_in_memory: int = setting(
-        262_144, "Bytes one pull answers at most.", unit="bytes", live=True
+        262_144,
+        "Bytes one pull answers at most, and never more than the 16 MiB that clients take.",
+        unit="bytes",
+        live=True,
     )
     max_transfer_count_on_message_in_memory: int = setting(32, "Messages one pull answers at most.", live=True)
-    max_bulk_read_bytes: int = setting(8 << 20, "(ours) Bytes of records one bulk read answers at most.", unit="bytes")
+    max_bulk_read_bytes: int = setting(
+        8 << 20, "(ours) Bytes of records one bulk read answers at most, and never more than 15 MiB.", unit="bytes"
+    )
     default_query_max_num: int = setting(32, "Messages a query by unique key answers at most.")
 
     timer_max_delay_sec: int = setting(

@@ -16,7 +16,7 @@ from rmqspark.protocol.bodies.route import DataVersion
 from rmqspark.protocol.names import PREDEFINED_GROUPS, check_group, is_system_group
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 
 class SubscriptionGroups:
@@ -76,14 +76,19 @@ class SubscriptionGroups:
             return False
         if known is None:
             check_group(config.groupName)
-            if len(self._groups) >= self._max_groups:
-                raise NoPermission(
-                    f"This broker has {self._max_groups} groups, the most it may have.",
-                    hint="Delete some, or raise max_group_nums.",
-                )
+            self.require_room([config.groupName])
         self._groups[config.groupName] = config
         self.version = self.version.next(now_ms)
         return True
+
+    def require_room(self, groups: Iterable[str]) -> None:
+        """Raises NoPermission where there may not be so many more; those that are there already are none."""
+        new = set(groups) - self._groups.keys()
+        if new and len(self._groups) + len(new) > self._max_groups:
+            raise NoPermission(
+                f"This broker has {len(self._groups)} groups; {self._max_groups} are the most it may have.",
+                hint="Delete some, or raise max_group_nums.",
+            )
 
     def remove(self, group: str, now_ms: int) -> bool:
         """Whether there was such a group."""

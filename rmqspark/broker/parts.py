@@ -7,9 +7,10 @@ A part is handed exactly the parts it uses. `requests.py` lays the families of r
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rmqspark.broker.access_control import accounts_of, guard_of, may_hear
+from rmqspark.broker.access_control import accounts_of, check_pull_again, guard_of, may_hear
 from rmqspark.broker.check_back import CheckBack
 from rmqspark.broker.clients import ClientRegistry
 from rmqspark.broker.consumption import ConsumptionRates
@@ -163,6 +164,7 @@ class Parts:
             self.stats,
             self.counted.departures,
             clock,
+            partial(check_pull_again, self.guard),
         )
         store.on_readable = self.pulls.messages_arrived
         self._clock = clock

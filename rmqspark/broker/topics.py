@@ -35,7 +35,7 @@ from rmqspark.protocol.names import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from rmqspark.broker.config import BrokerConfig
 
@@ -96,14 +96,19 @@ class TopicTable:
         if known is None:
             if config.topicName not in self._own_names:
                 check_topic(config.topicName)
-            if len(self._topics) >= self._max_topics:
-                raise NoPermission(
-                    f"This broker has {self._max_topics} topics, the most it may have.",
-                    hint="Delete some, or raise max_topic_nums.",
-                )
+            self.require_room([config.topicName])
         self._topics[config.topicName] = config
         self.version = self.version.next(now_ms)
         return True
+
+    def require_room(self, topics: Iterable[str]) -> None:
+        """Raises NoPermission where there may not be so many more; those that are there already are none."""
+        new = set(topics) - self._topics.keys()
+        if new and len(self._topics) + len(new) > self._max_topics:
+            raise NoPermission(
+                f"This broker has {len(self._topics)} topics; {self._max_topics} are the most it may have.",
+                hint="Delete some, or raise max_topic_nums.",
+            )
 
     def remove(self, topic: str, now_ms: int) -> bool:
         """Whether there was such a topic."""
@@ -133,9 +138,11 @@ class TopicTable:
         return config
 
     def ensure_retry(self, group: str, queues: int, now_ms: int) -> bool:
-        """Sees to it that the group's retry topic exists; returns whether it had to be made."""
+        """Sees to it that the group's retry topic exists; returns whether it had to be made. One that was made while
+        the group wanted no queues for retries gets them as soon as it does."""
         topic = retry_topic(group)
-        if topic in self._topics:
+        known = self._topics.get(topic)
+        if known is not None and (known.readQueueNums or known.writeQueueNums or not queues):
             return False
         return self.put(
             TopicConfig(topicName=topic, readQueueNums=queues, writeQueueNums=queues, perm=READ_WRITE), now_ms

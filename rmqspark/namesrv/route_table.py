@@ -5,15 +5,15 @@ keeps an address in the table is life: a registration or heartbeat within its ti
 by. When an address goes, by its own wish, its silence or the end of its connection, the name goes with its last
 address, and a topic with its last broker name.
 
-Six rules go beyond RocketMQ. A broker id that is alive at one address is not given to another (RocketMQ lets the last
+Seven rules go beyond RocketMQ. A broker id that is alive at one address is not given to another (RocketMQ lets the last
 one win). What a broker says over an older connection than its last registration, be it that it comes or that it goes,
 is late, and ignored: it has hung up there and said more since. The version of its topics does not tell that, for a
 store that was put back from a copy has an older one, too. A broker is in one cluster, the one it named last. A master
 that says it has no topics but those it registers loses the others: RocketMQ's brokers also register what changed alone,
 or some topics at a time, and nothing tells that from all of them (its `deleteTopicWithBrokerRegistration`, off by
-default, wants all brokers set up for it). Of a broker that is alive only who registered it says more (`speaker.py`).
-And the table has bounds. What is left out: acting masters in answers (`supportActingMaster`, off by default in
-RocketMQ), static topics' merged mappings.
+default, wants all brokers set up for it). Of a broker that is alive only who registered it says more (`speaker.py`),
+and where users are on no other takes its name to another cluster. And the table has bounds. What is left out: acting
+masters in answers (`supportActingMaster`, off by default in RocketMQ), static topics' merged mappings.
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ class RouteTable:
         if self._is_late(registration.name, registration.address, registration.speaker):
             return self._master_for(registration)
         self._check_speaker(registration.name, registration.address, registration.speaker)
+        self._check_cluster(registration)
         known = self._brokers.get(registration.name)
         holder = known.brokerAddrs.get(registration.broker_id) if known else None
         if holder is not None and holder != registration.address:
@@ -193,6 +194,20 @@ class RouteTable:
                 f"Broker {name!r} at {address} is alive, and was registered {how}.",
                 hint="It is registered anew once it has stopped, or has been silent for its timeout.",
             )
+
+    def _check_cluster(self, registration: Registration) -> None:
+        """Rights are about the cluster that a registration names: who has one takes no broker of other users out of
+        its own, nor gives it an address."""
+        known = self._brokers.get(registration.name)
+        if known is None or known.cluster == registration.cluster:
+            return
+        for address in known.brokerAddrs.values():
+            live = self._live.get((registration.name, address))
+            if live is not None and live.speaker.user not in ("", registration.speaker.user):
+                raise NoPermission(
+                    f"Broker {registration.name!r} is alive in cluster {known.cluster!r}, registered as another user.",
+                    hint="Name that cluster, or give this broker a name of its own.",
+                )
 
     def _refuse(self, registration: Registration, rival: LiveBroker) -> Master:
         if rival.data_version.stateVersion > registration.topics.dataVersion.stateVersion:

@@ -21,6 +21,7 @@ from rmqspark.protocol.bulk.bulk_body import read_bulk
 from rmqspark.protocol.bulk.topic_rows import decode_topic_rows
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.headers.bulk import (
+    MAX_READ_BYTES,
     BulkReadRequestHeader,
     BulkReadResponseHeader,
     BulkSendRequestHeader,
@@ -71,7 +72,7 @@ class BulkHandlers:
         parked: ParkedBulks,
         clock: Clock,
     ) -> None:
-        self._max_read_bytes = config.max_bulk_read_bytes
+        self._max_read_bytes = min(config.max_bulk_read_bytes, MAX_READ_BYTES)
         self._property_filter = config.enable_property_filter
         self._store = store
         self._copied = copied

@@ -102,6 +102,7 @@ class GroupHandlers:
         try:
             for config in configs:
                 self._check(config)
+            self._groups.require_room([config.groupName for config in configs])
             for config in configs:
                 self._groups.put(config, self._clock.now_ms())
         except RmqError:

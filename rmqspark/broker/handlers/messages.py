@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from rmqspark.errors import MessageNotFound, NotFound
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.commands.frame import MAX_FRAME_BYTES
+from rmqspark.protocol.commands.frame import MAX_ANSWER_BYTES
 from rmqspark.protocol.headers.consume import (
     UNIQUE_KEY_QUERY,
     QueryMessageRequestHeader,
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from rmqspark.store.message_store import MessageStore
 
 _MOST_MESSAGES: Final = 64
-_MOST_BYTES: Final = MAX_FRAME_BYTES - 4096  # clients take no longer frame, and it has a header, too
 
 
 class MessageHandlers:
@@ -58,7 +57,7 @@ class MessageHandlers:
             header.beginTimestamp,
             header.endTimestamp,
             max(0, min(max_count, _MOST_MESSAGES)),
-            max_bytes=_MOST_BYTES,
+            max_bytes=MAX_ANSWER_BYTES,
         )
         records = [record for record in found if decode_record(record).topic == header.topic]
         if not records:
@@ -72,7 +71,7 @@ class MessageHandlers:
 
     def _walk(self, header: QueryMessageRequestHeader, below: int) -> Reply:
         """Nothing found is no error here: `walkedToPhyOffset` says so."""
-        limits = WalkLimits(max(0, min(header.maxNum, _MOST_MESSAGES)), _MOST_BYTES, below)
+        limits = WalkLimits(max(0, min(header.maxNum, _MOST_MESSAGES)), MAX_ANSWER_BYTES, below)
         walked = self._store.walk_key(header.topic, header.key, header.beginTimestamp, header.endTimestamp, limits)
         figures = self._store.figures()
         answer = QueryMessageResponseHeader(

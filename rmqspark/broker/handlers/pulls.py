@@ -27,6 +27,7 @@ from rmqspark.errors import (
 )
 from rmqspark.protocol.bodies.client import SQL92
 from rmqspark.protocol.codes import RequestCode, ResponseCode
+from rmqspark.protocol.commands.frame import MAX_ANSWER_BYTES
 from rmqspark.protocol.headers.consume import (
     OFFSET_RESET,
     PullFlag,
@@ -102,7 +103,9 @@ class PullHandlers:
         stats: BrokerStats,
         departures: Departures,
         clock: Clock,
+        check_again: Callable[[PullRequest], None],
     ) -> None:
+        """`check_again` raises what a pull is refused with that was let in, held, and may not be answered any more."""
         self._config = config
         self._store = store
         self._topics = topics
@@ -112,6 +115,7 @@ class PullHandlers:
         self._stats = stats
         self._departures = departures
         self._clock = clock
+        self._check_again = check_again
         self._parked: ParkedPulls[PullRequest] = ParkedPulls(limit=config.max_parked_pulls)
         self._woken: deque[ParkedPull[PullRequest]] = deque()
         self._overdue: deque[ParkedPull[PullRequest]] = deque()
@@ -222,13 +226,15 @@ class PullHandlers:
 
     def _read(self, permit: PullPermit, header: PullMessageRequestHeader, queue_offset: int) -> Reply:
         config = self._config
-        wanted_bytes = header.maxMsgBytes if header.maxMsgBytes is not None and header.maxMsgBytes > 0 else 1 << 31
+        wanted_bytes = (
+            header.maxMsgBytes if header.maxMsgBytes is not None and header.maxMsgBytes > 0 else MAX_ANSWER_BYTES
+        )
         result = self._store.read(
             header.topic,
             header.queueId,
             queue_offset,
             max_count=max(1, min(header.maxMsgNums, config.max_transfer_count_on_message_in_memory)),
-            max_bytes=min(wanted_bytes, config.max_transfer_bytes_on_message_in_memory),
+            max_bytes=min(wanted_bytes, config.max_transfer_bytes_on_message_in_memory, MAX_ANSWER_BYTES),
             tag_codes=permit.wanted.tag_codes,
             record_filter=permit.wanted.sql,
         )
@@ -307,6 +313,8 @@ class PullHandlers:
             asyncio.get_running_loop().call_later(_OVERDUE_PAUSE_S, self._run_overdue)
 
     def _answer(self, pull: ParkedPull[PullRequest]) -> None:
+        if pull.request.connection.closed:  # as in a scan: a reset is told once, and nobody would hear of it
+            return
         try:
             reply = self._rerun(pull)
             if reply is not None:
@@ -317,6 +325,7 @@ class PullHandlers:
     def _rerun(self, pull: ParkedPull[PullRequest]) -> Reply | None:
         """The pull once more, without committing again; None where it goes on waiting."""
         header = pull.request.header
+        self._check_again(pull.request)
         permit = self._permit(header)
         reset = self._offsets.take_reset(header.consumerGroup, header.topic, header.queueId)
         if reset is not None:

@@ -14,7 +14,7 @@ from rmqspark.errors import RmqError
 from rmqspark.protocol.bodies.client import TAG
 from rmqspark.protocol.bulk.topic_ranges import decode_ranges, encode_found
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.headers.bulk import TopicsReadRequestHeader, TopicsReadResponseHeader
+from rmqspark.protocol.headers.bulk import MAX_READ_BYTES, TopicsReadRequestHeader, TopicsReadResponseHeader
 from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Routes
 
@@ -47,7 +47,7 @@ class RangeReadHandlers:
         departures: Departures,
         clock: Clock,
     ) -> None:
-        self._max_read_bytes = config.max_bulk_read_bytes
+        self._max_read_bytes = min(config.max_bulk_read_bytes, MAX_READ_BYTES)
         self._store = store
         self._copied = copied
         self._topics = topics

@@ -1,7 +1,8 @@
 """CONSUMER_SEND_MSG_BACK (36): a consumer failed and wants the message again later.
 
-RocketMQ's SendMessageProcessor.consumerSendMsgBack; spec: requests, section 5, semantics, section 8.9. Two things
-differ on purpose: only what consumers can read may be sent back, and under SYNC_FLUSH the answer waits for the disk.
+RocketMQ's SendMessageProcessor.consumerSendMsgBack; spec: requests, section 5, semantics, section 8.9. Three
+things differ on purpose: only what consumers can read may be sent back, it comes to a queue that they read, and under
+SYNC_FLUSH the answer waits for the disk.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from rmqspark.broker.redelivery import dead_letter_draft, is_dead, retry_draft
 from rmqspark.errors import DecodeError, MessageNotFound, RmqError, ServerFault
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.consume import ConsumerSendMsgBackRequestHeader
-from rmqspark.protocol.names import NOT_SENDABLE
+from rmqspark.protocol.names import NOT_SENDABLE, retry_topic
 from rmqspark.protocol.records.properties import Property
 from rmqspark.protocol.records.record import Record, decode_record
 from rmqspark.remoting.reply import Reply
@@ -92,7 +93,11 @@ class SendBackHandlers:
         return Reply()
 
     def _retry(self, record: Record, group: SubscriptionGroupConfig, delay_level: int) -> Draft:
-        queue_id = self._entropy.below(group.retryQueueNums)
+        """For one of the queues that its topic has: the group may have been given more since that was made. RocketMQ
+        stores in these, too, and no consumer reads them."""
+        topic = self._topics.require(retry_topic(group.groupName))
+        queues = min(group.retryQueueNums, topic.readQueueNums, topic.writeQueueNums)
+        queue_id = self._entropy.below(max(1, queues))
         return retry_draft(record, group.groupName, queue_id, delay_level, self._delay_levels)
 
     def _origin(self, record: Record) -> str:

@@ -150,6 +150,7 @@ class TopicHandlers:
         """All are checked before the first is taken."""
         for config in configs:
             self._check(config)
+        self._topics.require_room([config.topicName for config in configs])
         now_ms = self._clock.now_ms()
         if any([self._topics.put(config, now_ms) for config in configs]):
             return self._after_publishing(creation)

@@ -35,7 +35,9 @@ class RpcLatency:
         self._times: dict[tuple[int, int, bool, Result], Histogram] = {}
 
     def answered(self, code: int, response_code: int, began_ms: int, *, waited: bool, result: Result) -> None:
-        key = (code if code in _REQUESTS else -1, response_code, waited and code in _LONG_POLLED, result)
+        """Unknown codes are one: a consumer answers an operator with any, and RocketMQ has a series for each."""
+        codes = code if code in _REQUESTS else -1, response_code if response_code in _RESPONSES else -1
+        key = (*codes, waited and code in _LONG_POLLED, result)
         self._of(key).record(self.now_ms() - began_ms)
 
     def sends_answered(self, count: int, began_ms: int, error: RmqError | None) -> None:
@@ -46,7 +48,7 @@ class RpcLatency:
 
     def tell(self, figures: Figures) -> None:
         for (code, response_code, is_long_polling, result), times in self._times.items():
-            names = _REQUESTS.get(code, _UNKNOWN), _RESPONSES.get(response_code, str(response_code))
+            names = _REQUESTS.get(code, _UNKNOWN), _RESPONSES.get(response_code, _UNKNOWN)
             figures.add_histogram(RPC_LATENCY, ("remoting", *names, word(is_long_polling), result), times)
 
     def _of(self, key: tuple[int, int, bool, Result]) -> Histogram:

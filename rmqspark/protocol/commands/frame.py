@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 MAX_FRAME_BYTES: Final = 16 * 1024 * 1024
 """RocketMQ's limit on a frame, its length bytes included."""
+MAX_ANSWER_BYTES: Final = MAX_FRAME_BYTES - 4096
+"""Of the messages in an answer: clients take no longer frame, and it has a header, too."""
 
 _LENGTH: Final = struct.Struct(">i")
 _LENGTH_BYTES: Final = _LENGTH.size

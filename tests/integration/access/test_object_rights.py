@@ -9,6 +9,7 @@ from zlib import crc32
 
 import pytest
 
+from rmqspark.protocol.bodies.access_control import UserInfo
 from rmqspark.protocol.bodies.client import (
     ConsumerData,
     GroupLeasesBody,
@@ -22,12 +23,14 @@ from rmqspark.protocol.bodies.client import (
 from rmqspark.protocol.bodies.txn import InputRange, InputRanges, TxnDecision
 from rmqspark.protocol.bulk.topic_ranges import TopicRange, encode_ranges
 from rmqspark.protocol.codes import RequestCode, ResponseCode
+from rmqspark.protocol.headers.access_control import DeleteAclRequestHeader, UserRequestHeader
 from rmqspark.protocol.headers.admin import GetConsumeStatsRequestHeader
 from rmqspark.protocol.headers.bulk import BulkReadRequestHeader, BulkSendRequestHeader, TopicsReadRequestHeader
 from rmqspark.protocol.headers.consume import (
     ConsumeMessageDirectlyRequestHeader,
     ConsumerSendMsgBackRequestHeader,
     GroupLeasesRequestHeader,
+    PullFlag,
     PullMessageRequestHeader,
     QueryMessageRequestHeader,
     UpdateConsumerOffsetRequestHeader,
@@ -166,6 +169,49 @@ def test_every_way_leads_to_her_own(guarded) -> None:
     guarded(talk)
 
 
+@pytest.mark.parametrize(
+    ("how", "authorizes"),
+    [
+        ("right taken", True),
+        ("user disabled", True),
+        ("user deleted", True),
+        ("user disabled", False),
+        ("user deleted", False),
+    ],
+)
+def test_a_pull_that_is_held_brings_nothing_once_its_user_may_not_read(guarded, how: str, authorizes: bool) -> None:
+    """It was let in when it came, and may be held for as long as its client likes."""
+
+    async def talk(cluster) -> None:
+        ann = await cluster.made(ANN, **HERS)
+        await cluster.root.create_topic("hers")
+        held = asyncio.ensure_future(
+            ann.ask(
+                RequestCode.PULL_MESSAGE,
+                PullMessageRequestHeader(
+                    "hers", "hers", 0, 0, 32, PullFlag.SUSPEND | PullFlag.SUBSCRIPTION, 0, 60_000, 0
+                ),
+            )
+        )
+        await asyncio.sleep(0)  # it is under way
+        await ann.done(RequestCode.RMQ_CAPABILITIES)
+        assert not held.done()
+        name = ANN.access_key
+        match how:
+            case "right taken":
+                await cluster.root.done(RequestCode.AUTH_DELETE_ACL, DeleteAclRequestHeader(f"User:{name}"))
+            case "user disabled":
+                off = UserInfo(None, "disable").encode()
+                await cluster.root.done(RequestCode.AUTH_UPDATE_USER, UserRequestHeader(name), off)
+            case _:
+                await cluster.root.done(RequestCode.AUTH_DELETE_USER, UserRequestHeader(name))
+        assert (await cluster.root.send("hers", b"not for her")).code == 0
+        answer = await held
+        assert (answer.code, bytes(answer.body)) == (ResponseCode.NO_PERMISSION, b"")
+
+    guarded(talk, authorization_enabled=authorizes)
+
+
 def test_a_retry_topic_takes_what_its_group_sends(guarded) -> None:
     """Whatever producer group is said; RocketMQ goes by that."""
 
@@ -244,6 +290,23 @@ def test_half_messages_are_shown_to_who_may_send_such(guarded) -> None:
         assert (set(ann.asked), eve.asked) == ({"hers"}, [])
 
     guarded(talk, transaction_time_out=0, transaction_check_interval=1)
+
+
+def test_half_messages_are_not_shown_to_who_is_no_user_any_more(guarded) -> None:
+    """Where users have no rights of their own, too: until its heartbeats are missed, his connection is a producer's."""
+
+    async def talk(cluster) -> None:
+        await cluster.root.create_topic("hers")
+        eve, ann = Producer(await cluster.made(EVE)), Producer(await cluster.made(ANN))
+        await eve.connect("eve")
+        await ann.connect("ann")
+        await cluster.root.done(RequestCode.AUTH_DELETE_USER, UserRequestHeader(EVE.access_key))
+        assert (await ann.talk.send("hers", b"secret", properties=HALF, f=4)).code == 0
+        async with asyncio.timeout(60):
+            await ann.often.wait()
+        assert eve.asked == []
+
+    guarded(talk, authorization_enabled=False, transaction_time_out=0, transaction_check_interval=1)
 
 
 NO_BODIES = (b"", b"{", b"[]", b"null", b'{"queues":[null]}', b"\xff" * 64, bytes(300))

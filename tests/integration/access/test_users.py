@@ -316,6 +316,27 @@ def test_a_broker_with_a_wrong_key_is_not_registered(guarded) -> None:
     guarded(talk)
 
 
+def test_who_may_register_in_a_cluster_takes_no_broker_out_of_another(guarded) -> None:
+    """A right is about the cluster that a registration names. Under the name of another cluster's broker it would give
+    that broker's clients an address of its own, and take the broker along (S14)."""
+    eve, files = Credentials("eve", "eve-secret"), MemoryFileSystem()
+
+    async def talk(cluster) -> None:
+        names = cluster.namesrv.address
+        root = await cluster.talk(cluster.root_user, names)
+        await root.create_user(eve)
+        await root.allow(eve, Cluster_hers="Update")
+        forger = await cluster.talk(eve, names)
+        route = RegisterBrokerRequestHeader("broker-a", "6.6.6.6:1", "hers", "6.6.6.6:2", 7)
+        code, words = said(await forger.ask(RequestCode.REGISTER_BROKER, route, b"{}"))
+        assert (code, "DefaultCluster" in words) == (NO_PERMISSION, True)
+        known = ClusterInfo.decode((await root.done(RequestCode.GET_BROKER_CLUSTER_INFO)).body)
+        assert known.clusterAddrTable == {"DefaultCluster": ["broker-a"]}
+        assert known.brokerAddrTable["broker-a"].brokerAddrs == {0: cluster.broker.address}
+
+    guarded(talk, names=files)
+
+
 def test_refusals_are_told_once_and_in_print(guarded) -> None:
     """The log names who was refused, and no byte of it moves the cursor of who reads it (S18)."""
 

@@ -16,6 +16,7 @@ from rmqspark.protocol.bodies.admin import (
     ProducerConnection,
     ProducerTable,
     SubscriptionGroupConfig,
+    SubscriptionGroupList,
     SubscriptionGroupTable,
     SubscriptionOfGroup,
     TopicConfigList,
@@ -252,6 +253,31 @@ def test_a_list_of_topics_is_taken_as_a_whole(on_broker) -> None:
         assert "d" not in system.topicList
 
     on_broker(talk)
+
+
+def test_a_list_that_there_is_no_room_for_is_refused_as_a_whole(on_broker) -> None:
+    """Of topics or of groups: none of them is there then, and the next list finds the room it had."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        topics, groups = bench.broker._parts.tables.topics, bench.broker._parts.tables.groups
+
+        async def create_topics(*names: str) -> int:
+            body = TopicConfigList([TopicConfig(topicName=name) for name in names]).encode()
+            return (await client.ask(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, None, body)).code
+
+        async def create_groups(*names: str) -> int:
+            body = SubscriptionGroupList([SubscriptionGroupConfig(groupName=name) for name in names]).encode()
+            return (await client.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, None, body)).code
+
+        for table, create in ((topics, create_topics), (groups, create_groups)):
+            assert await create(*[f"filler-{number}" for number in range(30 - len(table) - 2)]) == 0
+            assert await create("a", "b", "c") == ResponseCode.NO_PERMISSION
+            assert len(table) == 28
+            assert await create("c", "d", "c", "filler-0") == 0
+            assert len(table) == 30
+
+    on_broker(talk, max_topic_nums=30, max_group_nums=30)
 
 
 def test_the_topic_table_comes_as_a_whole_or_in_pages(on_broker) -> None:

@@ -8,9 +8,11 @@ from collections import Counter
 import pytest
 
 from rmqspark.broker.long_poll import ParkedPulls
+from rmqspark.errors import ConnectionLost
 from rmqspark.protocol.bodies.client import ConsumerData, HeartbeatData, SubscriptionData
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.headers.admin import ResetOffsetRequestHeader, TopicRequestHeader
+from rmqspark.protocol.headers.bulk import BulkReadRequestHeader
 from rmqspark.protocol.headers.consume import PullFlag, QueryConsumerOffsetRequestHeader
 from rmqspark.store.message_store import MessageStore
 
@@ -267,6 +269,24 @@ def test_stopping_answers_the_pulls_that_wait(on_broker) -> None:
     on_broker(talk)
 
 
+def test_no_answer_is_longer_than_a_frame_that_clients_take(on_broker) -> None:
+    """Whatever the settings allow; else the consumer would lose its connection over each pull, and never come on."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        body = bytes(4 << 20)
+        for _ in range(5):
+            assert (await client.send("orders", body)).code == 0
+        first = await client.pull("orders")
+        assert (first.code, first.fields["nextBeginOffset"]) == (0, "3")
+        header = BulkReadRequestHeader("orders", 0, 0, 5, maxCount=100, maxBytes=1 << 30)
+        bulk = await client.ask(RequestCode.RMQ_BULK_READ, header)
+        assert (bulk.code, bulk.fields["count"]) == (0, "3")
+
+    most = {"max_transfer_bytes_on_message_in_memory": 1 << 30, "max_bulk_read_bytes": 1 << 30}
+    on_broker(talk, store={"mapped_file_size_commit_log": 64 << 20}, **most)
+
+
 def test_a_reset_is_told_to_the_next_pull_and_to_no_other(on_broker) -> None:
     """21 with the new offset, also to a pull that was waiting; the commit of one who does not know yet is ignored."""
 
@@ -282,6 +302,32 @@ def test_a_reset_is_told_to_the_next_pull_and_to_no_other(on_broker) -> None:
         assert (moved.code, moved.remark) == (ResponseCode.PULL_OFFSET_MOVED, "OFFSET_RESET")
         assert moved.fields["nextBeginOffset"] == "1"
         assert (await client.pull("orders", 1)).code == 0
+
+    on_broker(talk)
+
+
+def test_a_reset_is_not_told_to_a_consumer_that_has_gone(on_broker) -> None:
+    """Its pull is still held when a message comes. Told there, the reset would be over, and the next commit of one who
+    comes back with its old place undo it."""
+
+    async def talk(bench) -> None:
+        gone, client = await bench.connect(), await bench.connect()
+        for _ in range(3):
+            await client.send("orders")
+        held = asyncio.ensure_future(gone.pull("orders", 3, wait_ms=60_000))
+        await asyncio.sleep(0)  # it is under way
+        await gone.settle()
+        await gone.connection.close()
+        with pytest.raises(ConnectionLost):
+            await held
+        while bench.broker._parts.metrics.connections() > 1:
+            await client.settle()
+        header = ResetOffsetRequestHeader("orders", "g", timestamp=0, isForce=True, queueId=0, offset=1)
+        assert (await client.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header)).code == 0
+        await client.send("orders")
+        await client.settle()  # whoever it woke has been run
+        moved = await client.pull("orders", 3)
+        assert (moved.code, moved.remark) == (ResponseCode.PULL_OFFSET_MOVED, "OFFSET_RESET")
 
     on_broker(talk)
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rmqspark.protocol.bodies.admin import DelayOffsetTable, SubscriptionGroupConfig
-from rmqspark.protocol.bodies.client import LockBatchBody, Queue
+from rmqspark.protocol.bodies.client import ConsumerData, HeartbeatData, LockBatchBody, Queue
+from rmqspark.protocol.bodies.route import TopicConfig
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.headers.admin import TopicRequestHeader
 from rmqspark.protocol.headers.consume import ConsumerSendMsgBackRequestHeader
@@ -237,6 +238,45 @@ def test_a_limit_that_was_lowered_since_is_none_for_what_is_sent_back(on_broker)
 
     on_broker(fill, files=files)
     on_broker(talk, files=files, store={"max_message_size": 1_000})
+
+
+def test_what_is_sent_back_comes_to_a_queue_that_consumers_read(on_broker) -> None:
+    """The group was given more queues for retries than its retry topic has, which stays as it was made."""
+    clock = ManualClock()
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        record = await sent_to_group_g(client, bench)
+        assert (await send_back(client, record, 1)).code == 0
+        more = SubscriptionGroupConfig(groupName="g", retryQueueNums=64)
+        assert (await client.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, more.encode())).code == 0
+        for _ in range(3):
+            assert (await send_back(client, record, 1)).code == 0
+        parked = await all_of(bench, client, SCHEDULE_TOPIC, 0)
+        assert [each.property_map()["REAL_QID"] for each in parked] == ["0"] * 4
+        clock.advance(seconds=1)
+        assert len(await there(bench, client, "%RETRY%g", count=4)) == 4
+
+    on_broker(talk, clock=clock)
+
+
+def test_a_group_that_wants_retries_after_all_gets_queues_for_them(on_broker) -> None:
+    """Its retry topic was made while it wanted none, and has none."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        record = await sent_to_group_g(client, bench)
+        for queues in (0, 1):
+            body = SubscriptionGroupConfig(groupName="g", retryQueueNums=queues).encode()
+            assert (await client.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, body)).code == 0
+            await client.heartbeat(HeartbeatData("c1", [], [ConsumerData("g")]))
+            assert (await send_back(client, record, 1)).code == 0
+            found = await client.ask(RequestCode.GET_TOPIC_CONFIG, TopicRequestHeader("%RETRY%g"))
+            config = TopicConfig.decode(found.body)
+            assert (config.readQueueNums, config.writeQueueNums) == (queues, queues)
+        assert len(await all_of(bench, client, SCHEDULE_TOPIC, 0)) == 1
+
+    on_broker(talk, clock=ManualClock())
 
 
 @pytest.mark.parametrize("offset", [-1, 3, 1 << 40])

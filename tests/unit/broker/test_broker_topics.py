@@ -135,6 +135,10 @@ def test_a_broker_has_a_bounded_number_of_topics() -> None:
     with pytest.raises(NoPermission):
         topics.put(TopicConfig(topicName="b"), NOW_MS)
     assert topics.put(TopicConfig(topicName="a", perm=4), NOW_MS) is True
+    topics.load(TopicConfigTable({name: TopicConfig(topicName=name) for name in "abc"}))  # of a run that allowed more
+    topics.require_room(["a", "b"])
+    with pytest.raises(NoPermission):
+        topics.require_room(["a", "d"])
 
 
 @pytest.mark.parametrize("name", ["../../etc", "a/b", "", "a" * 128, "ü"])

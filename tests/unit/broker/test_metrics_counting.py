@@ -14,14 +14,16 @@ from rmqspark.broker.metrics.arrivals import Arrivals
 from rmqspark.broker.metrics.client_figures import version_name
 from rmqspark.broker.metrics.departures import Departures
 from rmqspark.broker.metrics.ends_of_halves import EndsOfHalves
-from rmqspark.broker.metrics.families import TIMING
+from rmqspark.broker.metrics.families import RPC_LATENCY, TIMING
 from rmqspark.broker.metrics.figures import Figures
 from rmqspark.broker.metrics.histograms import Histogram
+from rmqspark.broker.metrics.rpc_latency import RpcLatency
 from rmqspark.broker.metrics.settings import exports, labels_of
 from rmqspark.broker.metrics.tally import Tally
 from rmqspark.broker.metrics.timer_counts import TimerCounts
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import InvalidArgument, NotThereYet
+from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.records.record import encode_record
 from rmqspark.store.config import StoreConfig
 from rmqspark.store.draft import Draft
@@ -259,3 +261,15 @@ def test_labels_are_pairs() -> None:
     for text in ("zone", "a:b:c", "9:x", "__name__:x", ":x"):
         with pytest.raises(InvalidArgument, match="metrics_label"):
             labels_of(text)
+
+
+def test_a_client_invents_no_series_of_requests() -> None:
+    """Codes that nobody knows count together: those of requests, and those that a consumer answers an operator with,
+    which is passed on as it is."""
+    latency, figures = RpcLatency(ManualClock()), Figures({})
+    for code in range(100_000, 100_100):
+        latency.answered(RequestCode.GET_CONSUMER_RUNNING_INFO, code, 0, waited=True, result="success")
+        latency.answered(code, ResponseCode.SUCCESS, 0, waited=False, result="success")
+    latency.tell(figures)
+    codes = [sample.labels[1:3] for sample in figures.families[RPC_LATENCY] if sample.labels]
+    assert codes == [("get_consumer_running_info", "unknown"), ("unknown", "success")]
