@@ -110,6 +110,7 @@ class SlaveRole:
         tables.offsets.forget_group(CHECK_GROUP)  # the master says anew which half messages have ended
         config = given.config
         self._kept = tables
+        self._now_ms = given.clock.now_ms
         self._ha_master_address = config.ha_master_address
         self._cuts_all = config.ha_cut_tail
         self._sync_flush = given.store_config.syncs_flush
@@ -163,6 +164,7 @@ class SlaveRole:
         what is known of the tail is forgotten, on disk, too. Raises NotWritable."""
         if self._cuts_all or (role := await self.tables.master_role()) == "ASYNC_MASTER":
             self._kept.timer.forget()
+            self._kept.delays.put({}, 0, self._now_ms())
             self._kept.offsets.forget_group(CHECK_GROUP)
             await self._kept.save()
             return ""

@@ -171,7 +171,7 @@ async def test_what_is_noted_of_timed_messages_stays_where_nothing_is_cut_off() 
 
 
 @on_loop
-async def test_which_half_messages_have_ended_is_forgotten_before_a_tail_is_cut_off() -> None:
+async def test_what_has_ended_and_was_delivered_is_forgotten_before_a_tail_is_cut_off() -> None:
     """A master may have said so in the meantime of what it has lost since; a kill may come before it says anything."""
     bench, master = with_a_timed_message(), with_a_timed_message()
     bench.send("orders", 0, *(b"%d" % number for number in range(20)))
@@ -179,11 +179,13 @@ async def test_which_half_messages_have_ended_is_forgotten_before_a_tail_is_cut_
     tables = tables_of(bench)
     role = slave_role(replace(CONFIG, ha_cut_tail=True), bench, tables)
     tables.offsets.commit(CHECK_GROUP, HALF_TOPIC, 0, 6)
+    tables.delays.put({3: 7}, bench.store.end_offset, 0)
     await tables.save()
     async with follows(role, master):
         await until(lambda: role.slave.is_connected)
     for each in (tables, tables_of(bench)):
         assert each.offsets.committed(CHECK_GROUP, HALF_TOPIC, 0) is None
+        assert (each.delays.next_offsets, each.delays.log_offset) == ({}, 0)
 
 
 def test_a_slave_forgets_which_half_messages_have_ended() -> None:
