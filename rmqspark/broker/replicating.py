@@ -107,10 +107,10 @@ class SlaveRole:
         self, given: Given, store: MessageStore, flusher: Flusher, tables: BrokerTables, accounts: Accounts | None
     ) -> None:
         store.replica.open_for_master()
-        tables.delays.forget(given.clock.now_ms())
-        tables.timer.forget()
-        tables.offsets.forget_group(CHECK_GROUP)  # its log may be cut: the master says anew which halves have ended
+        tables.offsets.forget_group(CHECK_GROUP)  # the master says anew which half messages have ended
         config = given.config
+        self._kept = tables
+        self._now_ms = given.clock.now_ms
         self._ha_master_address = config.ha_master_address
         self._cuts_all = config.ha_cut_tail
         self._sync_flush = given.store_config.syncs_flush
@@ -160,8 +160,13 @@ class SlaveRole:
 
     async def _refusal_to_cut(self) -> str:
         """An ASYNC_MASTER promised nothing of what it lost. Of a SYNC_MASTER's this may be the only copy. Unreachable
-        while it does not say which it is: one that has just come back may not answer yet."""
+        while it does not say which it is: one that has just come back may not answer yet. Where nothing is in the way,
+        what is known of the tail is forgotten, on disk, too. Raises NotWritable."""
         if self._cuts_all or (role := await self.tables.master_role()) == "ASYNC_MASTER":
+            self._kept.timer.forget()
+            self._kept.delays.forget(self._now_ms())
+            self._kept.offsets.forget_group(CHECK_GROUP)
+            await self._kept.save()
             return ""
         if not role:
             raise Unreachable(

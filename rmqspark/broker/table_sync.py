@@ -46,7 +46,6 @@ class _Word(NamedTuple):
     """What a master says that rests on its log up to `log_end`: how far half messages have ended, in the form of its
     offsets, and, of a stock one, how far delays are delivered."""
 
-    master: str
     log_end: int
     halves: ConsumerOffsetTable
     delays: DelayOffsetTable | None
@@ -84,7 +83,7 @@ class TableSync:
             return
         try:
             ask = partial(_answer, await self._connected(master))
-            await self._take_all(ask, master)
+            await self._take_all(ask)
         except RmqError as error:
             await self.close()
             if str(error) != self._trouble:
@@ -123,8 +122,9 @@ class TableSync:
         return str(settings.get("broker_role", ""))
 
     async def close(self) -> None:
-        """Ends the connection; the next round makes another."""
-        connection, self._connection = self._connection, None
+        """Ends the connection; the next round makes another. What was said over it holds no more: a master that has
+        been started again may have lost the end of its log, and have others' messages there by now."""
+        connection, self._connection, self._word = self._connection, None, None
         if connection is not None and not connection.closed:
             await connection.close()
 
@@ -135,7 +135,7 @@ class TableSync:
             connection = self._connection = await AsyncConnection.open(master, access=self._access)
         return connection
 
-    async def _take_all(self, ask: Ask, master: str) -> None:
+    async def _take_all(self, ask: Ask) -> None:
         tables, now_ms = self._tables, self._clock.now_ms()
         topics = TopicConfigTable.decode((await ask(RequestCode.GET_ALL_TOPIC_CONFIG)).body)
         tables.topics.follow(topics, now_ms)
@@ -154,15 +154,13 @@ class TableSync:
             return
         begin, end = _log_bounds((await ask(RequestCode.GET_BROKER_RUNTIME_INFO)).body)
         self._replica.master_begins_at(begin)
-        self._believe(_Word(master, end, of_halves, delays))
+        self._believe(_Word(end, of_halves, delays))
         await self._take_identity(ask)
 
     def _believe(self, told: _Word) -> None:
         """Once the log has come to where the master's had. One word is waited for at a time: under load this log is
         always a little behind the newest."""
-        waiting = self._word
-        if waiting is None or waiting.master != told.master:
-            waiting = told
+        waiting = self._word or told
         is_here = waiting.log_end <= self._replica.end_offset
         if is_here:
             self._tables.offsets.follow(waiting.halves)

@@ -78,7 +78,7 @@ def describe(
     if queries:
         print()
     for name in queries:
-        print(f"Read by the Spark query {name}: rmq spark describe {quote(name)}")
+        print(safe(f"Read by the Spark query {name}: rmq spark describe {quote(name)}"))
 
 
 app.command("reset")(reset)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from rmqspark.client.silence import RollCall, remembered
 from rmqspark.client.txn import INPUTS_TIMEOUT_MS, LIST_TIMEOUT_MS, able_brokers, input_keeper
-from rmqspark.errors import InvalidArgument, NotFound, RequestTimeout, Unreachable
+from rmqspark.errors import InvalidArgument, NoPermission, NotFound, RequestTimeout, Unreachable
 from rmqspark.protocol.bodies.queries import KnownQuery, QueryTable
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.queries import QueryListRequestHeader
@@ -153,8 +153,12 @@ def only_living(fitting: list[SeenQuery]) -> list[SeenQuery]:
 
 def readers_of(client: ClusterClient, group: str, *, on_silent: OnSilent | None = None) -> list[str]:
     """The queries that read for a group and may live, each by its name, or by its id where that is not known. They are
-    no members: a query has no connection that lasts. `on_silent` as for `seen_queries`."""
-    seen = seen_queries(client, on_silent=on_silent)
+    no members: a query has no connection that lasts. None for who may see the group, and not the cluster's queries.
+    `on_silent` as for `seen_queries`."""
+    try:
+        seen = seen_queries(client, on_silent=on_silent)
+    except NoPermission:
+        return []
     return [
         name_of(each.known) or each.known.queryId for each in seen if each.may_live and group in _groups(each.known)
     ]

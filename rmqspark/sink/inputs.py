@@ -32,8 +32,8 @@ def inputs_of(client: ClusterClient, attempt: Attempt, participants: Iterable[st
 
     Every broker is asked, those that hold rows of the batch too: each range was told to two of them. A batch is not
     held up by what is only told about it: where that cannot be had, it is a warning. But what it read of a shared group
-    has to be known in full, for it may be another member's by now: else NotCommitted. What an earlier run of the batch
-    has read of a shared group counts only if this one has read it, too.
+    has to be known in full, for it may be another member's by now: else NotCommitted, where anybody who was asked knows
+    of a lease. What an earlier run of the batch has read of a shared group counts only if this one has read it, too.
     """
     if not attempt.query_id:
         return []

@@ -138,11 +138,12 @@ def bear(losses: list[Loss], *, tolerant: bool) -> None:
 
 
 def bear_no_outage(missed: Sequence[MessageQueue]) -> None:
-    """Queues that are to be read now, and whose brokers no name server knows any more: an error that may pass."""
+    """Queues that are to be read now, of brokers that are out of sight: they are away, or have closed their topics to
+    readers. An error that may pass."""
     if missed:
         raise BrokerNotRegistered(
-            f"Broker {missed[0].broker_name!r} was there when the query started, and no name server knows it any more: "
-            f"queue {missed[0]} has not been read up to its end of then.",
+            f"Broker {missed[0].broker_name!r} was there when the query started, and nothing that is read of it is in "
+            f"sight any more: queue {missed[0]} has not been read up to its end of then.",
             hint="Start the query again when the broker is back: it goes on from its checkpoint.",
         )
 

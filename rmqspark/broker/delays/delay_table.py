@@ -42,9 +42,9 @@ class DelayTable:
             self.put(table.offsetTable, log_offset, now_ms)
 
     def forget(self, now_ms: int) -> None:
-        """Ours was about a log of which a master's takes the place: what was delivered that says itself. RocketMQ's
-        stays, for its deliveries do not say what they are of."""
-        if self.log_offset:
+        """It was about a log whose end is cut off: what was delivered by the rest of it that says itself. (But not of
+        what RocketMQ delivered, which comes again.)"""
+        if self.next_offsets or self.log_offset:
             self.put({}, 0, now_ms)
 
     def load(self, table: DelayOffsetTable) -> None:

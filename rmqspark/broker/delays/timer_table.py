@@ -96,8 +96,8 @@ class TimerProgress:
         self._noted = noted
 
     def forget(self) -> None:
-        """Ours was about a log of which a master's takes the place: what was delivered that says itself. RocketMQ's
-        note stays, for its deliveries do not say what they are of."""
+        """Ours was about a log whose end is cut off: what was delivered by the rest of it that says itself. (But not of
+        what RocketMQ delivered, which comes again: so nothing is forgotten without need.)"""
         if self.known is self._noted:
             self.note(TimerTable())
 

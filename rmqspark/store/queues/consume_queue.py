@@ -164,8 +164,9 @@ class ConsumeQueue:
     # --- what recovery asks
 
     def mend_gaps(self, log_min_offset: int) -> None:
-        """Where a file is missing between two others, all behind it goes, for the log has that still, and it is put in
-        again. Where the log does not, the files before have expired and go, so that no offset is given twice."""
+        """Where a file is missing between two others, all behind it goes, where the log has any of the missing one
+        still: all is put in again. Where it has not, the files before have expired, too, and go, so that no offset is
+        given twice."""
         for before, behind in pairwise(self.segments):
             end = before.base + before.length
             if behind.base == end:
@@ -173,7 +174,10 @@ class ConsumeQueue:
             physical_offset, size, _ = self.entry(end // ENTRY_BYTES - 1)
             if size <= 0:
                 return  # a crash took what was written last: the queue ends before
-            if physical_offset + (size if size != NO_MESSAGE_SIZE else 0) >= log_min_offset:
+            next_there, next_size, _ = self.entry(behind.base // ENTRY_BYTES)
+            last_end = physical_offset + (size if size != NO_MESSAGE_SIZE else 0)
+            missing_end = next_there if next_size > 0 else last_end
+            if missing_end >= log_min_offset:
                 self.segments.cut(end)
                 return
             self.segments.drop_before(behind.base)

@@ -2,6 +2,8 @@
 
 A task that Spark runs again reports again: a range with the same beginning takes the place of the one before. Of a
 shared group only within a run of the query: an earlier one that was frozen may wake, and say what it was about to read.
+Where there is no room for more of a batch, what such runs said goes first, the one first heard of before the others: a
+query that is started again and again at the same batch is never refused for that.
 """
 
 from __future__ import annotations
@@ -50,7 +52,10 @@ class InputReports:
         known = self._queries.get(query_id, {}).get(batch_id, {})
         news = [each for each in ranges if known.get(_place(each)) != each]
         if len(known) + len(news) > MAX_RANGES_OF_A_BATCH:
-            raise Busy(f"Batch {batch_id} of query {query_id!r} has reported {len(known)} ranges; there is no room.")
+            runs = _runs(ranges)
+            stay = sum(place[-1] in runs for place in known)
+            if stay + len(news) > MAX_RANGES_OF_A_BATCH:
+                raise Busy(f"Batch {batch_id} of query {query_id!r} has reported {stay} ranges; there is no room.")
         return list(self._events(query_id, batch_id, news))
 
     def of(self, query_id: str, batch_id: int) -> list[InputRange]:
@@ -65,6 +70,7 @@ class InputReports:
         batches[event.batch_id] = batch
         before = len(batch)
         batch.update((_place(each), each) for each in event.inputs)
+        _make_room(batch, event.inputs)
         self._count += len(batch) - before
         while len(batches) > MAX_BATCHES_OF_A_QUERY:
             self._count -= len(batches.pop(next(iter(batches))))
@@ -96,6 +102,22 @@ class InputReports:
             return
         for part in (event.inputs[:middle], event.inputs[middle:]):
             yield from self._fitting(InputReported(event.query_id, event.batch_id, part))
+
+
+def _runs(ranges: Iterable[InputRange]) -> set[str]:
+    """Those whose ranges stay when these come: their own, and what is read under no lease."""
+    return {"", *(each.run or "" for each in ranges)}
+
+
+def _make_room(batch: dict[_Place, InputRange], newest: Iterable[InputRange]) -> None:
+    """Forgets earlier runs, as many as it takes."""
+    while len(batch) > MAX_RANGES_OF_A_BATCH:
+        runs = _runs(newest)
+        earliest = next((place[-1] for place in batch if place[-1] not in runs), None)
+        if earliest is None:
+            return
+        for place in [place for place in batch if place[-1] == earliest]:
+            del batch[place]
 
 
 def _check(each: InputRange) -> None:

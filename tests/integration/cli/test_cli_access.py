@@ -60,6 +60,8 @@ def test_users_are_made_and_given_rights(processes: Processes) -> None:
     done("acl", "create", "ann", "--resource", "Group:*", "--actions", "Sub,Get")
     done("acl", "create", "ann", "--resource", "Topic:orders", "--actions", "Pub,Get,Sub")
     assert done("consume", "orders", who=ANN) == "hello\n"
+    done("group", "reset", "readers", "--to", "earliest", "--topic", "orders", "--create", "--yes")
+    assert "readers" in done("group", "describe", "readers", who=ANN), "though she may not see what queries there are"
 
     assert "ann" in done("user", "list")
     assert "ann" in [each["username"] for each in json.loads(done("user", "list", "--json"))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ from rmqspark.broker.tables import BrokerTables
 from rmqspark.broker.whereabouts import Whereabouts
 from rmqspark.clock import SteadyClock
 from rmqspark.entropy import SystemEntropy
+from rmqspark.protocol.bodies.admin import TimerTable
 from rmqspark.protocol.bodies.route import TopicConfig
 from rmqspark.protocol.headers.cluster import RegisterBrokerResponseHeader
 from rmqspark.protocol.names import CHECK_GROUP, HALF_TOPIC
@@ -32,7 +34,7 @@ from ..replication.pair import filled, on_loop, serving, until
 from ..store.store_bench import StoreBench, properties_for
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncIterator, Sequence
 
     from rmqspark.store.draft import Appended
 
@@ -101,6 +103,19 @@ def with_a_timed_message() -> StoreBench:
     return bench
 
 
+@asynccontextmanager
+async def follows(role: SlaveRole, bench: StoreBench) -> AsyncIterator[None]:
+    """It has the log of this one's store sent to it meanwhile."""
+    async with serving(bench) as master:
+        role.registered(told(1, master.port))
+        running = asyncio.create_task(role.slave.run())
+        try:
+            yield
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+
 async def be_master(bench: StoreBench) -> None:
     """Delivers what is due, stops and notes how far that is."""
     tables = tables_of(bench)
@@ -131,16 +146,46 @@ async def test_timed_messages_come_once_though_a_tail_of_the_first_masters_log_i
     await be_master(second)
     assert second.bodies("orders", 0) == [b"timed"]
     first.reopen()
-    slave_role(CONFIG, first, tables := tables_of(first))
-    replica = first.store.replica
-    replica.cut(shared)
-    replica.append(second.store.replica.read(shared, second.store.end_offset - shared))
-    await tables.save()
+    role = slave_role(replace(CONFIG, ha_cut_tail=True), first)
+    async with follows(role, second):
+        await until(lambda: first.store.end_offset == second.store.end_offset > shared)
 
     first.reopen()
     first.store.replica.end_following()
     await be_master(first)
     assert first.bodies("orders", 0) == [b"timed"]
+
+
+@on_loop
+async def test_what_is_noted_of_timed_messages_stays_where_nothing_is_cut_off() -> None:
+    """It says of those that RocketMQ delivered, too, of which the log does not tell."""
+    bench, master = with_a_timed_message(), with_a_timed_message()
+    tables = tables_of(bench)
+    noted = TimerTable(bench.clock.now_ms() + 11_000, 1, 1, bench.store.end_offset)
+    tables.timer.note(noted)
+    master.send("orders", 0, b"more")
+    role = slave_role(CONFIG, bench, tables)
+    async with follows(role, master):
+        await until(lambda: bench.store.end_offset == master.store.end_offset)
+    assert tables.timer.known == noted
+
+
+@on_loop
+async def test_what_has_ended_and_was_delivered_is_forgotten_before_a_tail_is_cut_off() -> None:
+    """A master may have said so in the meantime of what it has lost since; a kill may come before it says anything."""
+    bench, master = with_a_timed_message(), with_a_timed_message()
+    bench.send("orders", 0, *(b"%d" % number for number in range(20)))
+    master.send("orders", 0, *(b"other %d" % number for number in range(20)))
+    tables = tables_of(bench)
+    role = slave_role(replace(CONFIG, ha_cut_tail=True), bench, tables)
+    tables.offsets.commit(CHECK_GROUP, HALF_TOPIC, 0, 6)
+    tables.delays.put({3: 7}, bench.store.end_offset, 0)
+    await tables.save()
+    async with follows(role, master):
+        await until(lambda: role.slave.is_connected)
+    for each in (tables, tables_of(bench)):
+        assert each.offsets.committed(CHECK_GROUP, HALF_TOPIC, 0) is None
+        assert (each.delays.next_offsets, each.delays.log_offset) == ({}, 0)
 
 
 def test_a_slave_forgets_which_half_messages_have_ended() -> None:

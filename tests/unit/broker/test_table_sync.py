@@ -149,6 +149,33 @@ def test_half_messages_whose_ends_have_not_come_are_open(monkeypatch: pytest.Mon
     asyncio.run(talk())
 
 
+def test_the_word_of_a_master_ends_with_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may have been started again without the end of its log: what had ended there is open once more."""
+
+    async def talk() -> None:
+        async with a_master() as master:
+            bench = StoreBench()
+            sync, tables = sync_of(store=bench)
+            sync.master = master.address
+
+            async def told(offset: int, log_end: int) -> int | None:
+                for code, body in halves_ended(offset, log_end).items():
+                    monkeypatch.setitem(TABLES, code, body)
+                await sync.run_round()
+                return tables.offsets.committed(CHECK_GROUP, HALF_TOPIC, 0)
+
+            assert await told(6, 100) is None
+            monkeypatch.delitem(TABLES, RequestCode.GET_ALL_TOPIC_CONFIG)
+            await sync.run_round()
+            monkeypatch.undo()
+            bench.send("orders", 0, b"what came in the place of that")
+            assert bench.store.end_offset >= 100
+            assert await told(2, bench.store.end_offset) == 2
+            await sync.close()
+
+    asyncio.run(talk())
+
+
 def test_a_round_is_about_one_master() -> None:
     """Another that is named in the middle of it is asked from the next round on: half of the tables of each would be
     nobody's, and whether passwords may be asked for was looked at for the first."""

@@ -9,11 +9,12 @@ from unittest.mock import MagicMock
 
 import pytest
 
+from rmqspark.cli.group import describe as describe_group
 from rmqspark.cli.group import seconds_behind
 from rmqspark.cli.options import confirm
 from rmqspark.cli.output import complain, json_text, print_facts, print_json, print_table, safe
 from rmqspark.cli.topic import describe
-from rmqspark.client.descriptions import GroupQueue, TopicDescription, TopicOnBroker
+from rmqspark.client.descriptions import GroupDescription, GroupQueue, TopicDescription, TopicOnBroker
 from rmqspark.errors import InvalidArgument
 from rmqspark.model import MessageQueue
 
@@ -61,6 +62,17 @@ def test_what_servers_call_themselves_is_told_in_print(monkeypatch: pytest.Monke
     monkeypatch.setattr(sys, "stdout", Terminal())
     describe("t")
     assert sys.stdout.getvalue().startswith("t (NORMAL): 1 queue (rw) on b\\x1b[2J, 0 messages; unknown on c\\x9b2J\n")
+
+
+def test_what_queries_are_called_is_told_in_print(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever may report one says what its name is."""
+    admin = MagicMock()
+    admin.return_value.__enter__.return_value.group.return_value = GroupDescription("g", [], [])
+    admin.return_value.__enter__.return_value.spark_readers.return_value = ["the\x1b[2Jbills"]
+    monkeypatch.setattr("rmqspark.client.admin.AdminClient", admin)
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    describe_group("g")
+    assert "Read by the Spark query the\\x1b[2Jbills" in sys.stdout.getvalue()
 
 
 def test_tables_say_unknown_rather_than_guess(capsys: pytest.CaptureFixture[str]) -> None:

@@ -132,6 +132,29 @@ def test_a_file_is_missing_whose_messages_have_expired(file: int) -> None:
     assert bench.numbered_bodies("t", 0, 60) == [(60, b"next")]
 
 
+@pytest.mark.parametrize("file", [5, 6, 7])
+@pytest.mark.parametrize("hours", [40, 45, 48, 52])
+def test_a_file_is_missing_of_whose_messages_some_have_expired(file: int, hours: int) -> None:
+    """Those that have not are found again, wherever in the file the log begins."""
+    bench = StoreBench()
+    for number in range(60):
+        bench.clock.advance(hours=1)
+        bench.send("t", 0, b"t%03d" % number)
+        bench.send("u", 0, b"u%03d" % number)
+    bench.store.checkpoint()
+    before, messages = bench.content("consumequeue/t"), bench.bodies("t", 0)
+    bench.clock.advance(hours=hours)
+    bench.store.expire(bench.clock.now_ms())
+    low = bench.store.queues.min_offset("t", 0)
+    bench.store.close()
+    for path, content in before.items():  # a crash came before they followed the log
+        write_whole(bench.files, path, content)
+    bench.files.unlink(f"consumequeue/t/0/{file * 100:020d}")
+    bench.open()
+    assert bench.store.queues.bounds("t", 0) == (low, 60)
+    assert bench.bodies("t", 0) == messages[low:]
+
+
 @pytest.mark.parametrize("how", ["reopen", "kill"])
 @pytest.mark.parametrize("first", [SMALL, CLEAN], ids=["with an index", "without"])
 def test_what_was_stored_without_an_index_is_in_the_next(first: StoreConfig, how: str) -> None:

@@ -138,6 +138,20 @@ def test_a_batch_cannot_be_reported_without_end(reports: InputReports, monkeypat
         report(reports, 0, at(2, 0, 1))
 
 
+def test_runs_of_before_make_room(reports: InputReports, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A query that is started again and again at the same batch can always say what it reads now."""
+    monkeypatch.setattr(inputs_module, "MAX_RANGES_OF_A_BATCH", 5)
+    report(reports, 0, at(9, 0, 1))
+    runs = [[structs.replace(at(queue, 0, 1), run=f"run-{run}") for queue in range(2)] for run in range(6)]
+    for run in runs:
+        report(reports, 0, *run)
+        assert all(each in reports.of("q", 0) for each in (at(9, 0, 1), *run))
+    kept = [at(9, 0, 1), *runs[-2], *runs[-1]]
+    assert sorted(map(repr, reports.of("q", 0))) == sorted(map(repr, kept))
+    with pytest.raises(Busy, match="no room"):
+        report(reports, 0, *(structs.replace(each, queueId=each.queueId + 2) for each in runs[-1] * 2))
+
+
 def test_it_can_be_told_again(reports: InputReports) -> None:
     """Restated, it says the same."""
     report(reports, 0, at(0, 0, 1), at(1, 0, 1))
