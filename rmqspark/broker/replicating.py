@@ -130,6 +130,7 @@ class SlaveRole:
             safe=self._safe,
             between_flushes=lambda: flusher.between_flushes,
             refusal_to_cut=self._refusal_to_cut,
+            forget_tail=self._forget_tail,
             now_ms=given.clock.now_ms,
         )
         self.slave.follow(self._ha_master_address)
@@ -160,13 +161,8 @@ class SlaveRole:
 
     async def _refusal_to_cut(self) -> str:
         """An ASYNC_MASTER promised nothing of what it lost. Of a SYNC_MASTER's this may be the only copy. Unreachable
-        while it does not say which it is: one that has just come back may not answer yet. Where nothing is in the way,
-        what is known of the tail is forgotten, on disk, too. Raises NotWritable."""
+        while it does not say which it is: one that has just come back may not answer yet."""
         if self._cuts_all or (role := await self.tables.master_role()) == "ASYNC_MASTER":
-            self._kept.timer.forget()
-            self._kept.delays.forget(self._now_ms())
-            self._kept.offsets.forget_group(CHECK_GROUP)
-            await self._kept.save()
             return ""
         if not role:
             raise Unreachable(
@@ -174,6 +170,14 @@ class SlaveRole:
                 address=self.tables.master,
             )
         return "It is a SYNC_MASTER: what it lost may have been acknowledged, and is not cut off without ha_cut_tail."
+
+    async def _forget_tail(self) -> None:
+        """How far delays were delivered, and which half messages have ended, may rest on it: forgotten on disk, too,
+        for nothing undoes the cut. Raises NotWritable."""
+        self._kept.timer.forget()
+        self._kept.delays.forget(self._now_ms())
+        self._kept.offsets.forget_group(CHECK_GROUP)
+        await self._kept.save()
 
     async def _safe(self, end_offset: int) -> None:
         if self._sync_flush:

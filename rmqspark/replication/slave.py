@@ -36,7 +36,8 @@ log = structlog.get_logger("rmqspark.replication")
 class Slave:
     """Follows whichever master it is told of. `safe` returns when the log is as safe up to a place as its flush mode
     promises; `between_flushes` makes a moment in which no flush is under way; `refusal_to_cut` says why a tail that the
-    master does not have must stay, "" where it need not; an RmqError of it may pass, and is tried again soon."""
+    master does not have must stay, "" where it need not; `forget_tail` returns when nothing is known any more of one
+    that is to be cut off. An RmqError of either may pass, and is tried again soon."""
 
     def __init__(
         self,
@@ -47,9 +48,11 @@ class Slave:
         safe: Callable[[int], Awaitable[None]],
         between_flushes: Callable[[], AbstractAsyncContextManager[object]],
         refusal_to_cut: Callable[[], Awaitable[str]],
+        forget_tail: Callable[[], Awaitable[None]],
         now_ms: Callable[[], int],
     ) -> None:
         self._refusal_to_cut = refusal_to_cut
+        self._forget_tail = forget_tail
         self._now_ms = now_ms
         self._replica = replica
         self._settings = settings
@@ -147,6 +150,7 @@ class Slave:
             return self._leave(f"{difference} It is not proven that the two were ever one: nothing is cut off here.")
         if refusal := await self._refusal_to_cut():
             return self._leave(f"{difference} {refusal}")
+        await self._forget_tail()
         size = replica.end_offset - place
         async with self._between_flushes():
             if self._master != master:

@@ -103,6 +103,9 @@ async def following(
             raise Unreachable("not known", address="")
         return refusal_to_cut
 
+    async def nothing_to_forget() -> None:
+        """There are no tables here."""
+
     async def flushed(_: int) -> None:
         bench.store.flush()
 
@@ -118,6 +121,7 @@ async def following(
         safe=flushed,
         between_flushes=at_once,
         refusal_to_cut=refusal,
+        forget_tail=nothing_to_forget,
         now_ms=bench.clock.now_ms,
     )
     slave.follow(f"127.0.0.1:{port}")
