@@ -87,6 +87,8 @@ READ_COLUMNS: Final = (
     *("delayLevel", "deliverTime", "flag", "storeTimestamp"),
 )
 """What is taken from a row that has a body."""
+BODIES: Final = frozenset({"body", "value", "bodyBase64"})
+"""A row with none of these is a body itself."""
 SOURCE_ONLY: Final = ("brokerName", "queueOffset", "msgId", "offsetMsgId", "bornTimestamp", "reconsumeTimes")
 """What an export has besides, and only a broker can say; left aside, as Spark's sink does."""
 
@@ -95,16 +97,12 @@ def from_object(topic: str, record: dict[str, Any]) -> Message:
     """A message from a JSON object or table row with `body`, `bodyBase64` or `value`; else the row is the body.
 
     `tags`, `keys` and `properties` are taken along where they are given; `tag` and `key`, as the options are called,
-    too. What only the broker knows, names that RocketMQ reserves, and properties that are null are left out. Raises
-    InvalidArgument where one of them cannot be what it should.
+    too. What only the broker knows, names that RocketMQ reserves, and properties and keys that are null are left out.
+    Raises InvalidArgument where one of them cannot be what it should.
     """
-    body = record.get("body", record.get("value"))
-    if "bodyBase64" in record:
-        raw = _from_base64(record["bodyBase64"])
-    elif body is None:
+    if BODIES.isdisjoint(record):
         return Message(topic, _utf8(_text(record)))
-    else:
-        raw = body if isinstance(body, bytes) else _utf8(_text(body))
+    raw = _body(record)
     if not raw:
         raise InvalidArgument("The body is empty; RocketMQ has no empty messages.")
     properties = record.get("properties") or {}
@@ -117,13 +115,25 @@ def from_object(topic: str, record: dict[str, Any]) -> Message:
         topic,
         raw,
         tags=_text(record.get("tags") or record.get("tag") or "") or None,
-        keys=keys.split() if isinstance(keys, str) else [_text(key) for key in keys],
+        keys=keys.split() if isinstance(keys, str) else [_text(key) for key in keys if key not in (None, "")],
         properties={
             str(name): _text(value)
             for name, value in properties.items()
             if value is not None and name not in RESERVED_NAMES
         },
     )
+
+
+def _body(record: dict[str, Any]) -> bytes:
+    """Of a table with a column for text and one for bytes, each row has one of them empty or null."""
+    for name in ("bodyBase64", "body", "value"):
+        body = record.get(name)
+        if body is None or body == "":
+            continue
+        if name == "bodyBase64":
+            return _from_base64(body)
+        return body if isinstance(body, bytes) else _utf8(_text(body))
+    return b""
 
 
 def _text(value: object) -> str:

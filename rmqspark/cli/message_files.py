@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
-from rmqspark.cli.formats import READ_COLUMNS, SOURCE_ONLY, from_object
+from rmqspark.cli.formats import BODIES, READ_COLUMNS, SOURCE_ONLY, from_object
 from rmqspark.errors import DecodeError, InvalidArgument, MissingExtra
 from rmqspark.model import Message
 from rmqspark.options import json_object, most_like
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _MAX_LINE_BYTES = 6 * 1024 * 1024  # a body of 4 MiB as Base64, with room for the rest of its JSON object
-_BODIES = frozenset({"body", "value", "bodyBase64"})
 _KNOWN = frozenset({*READ_COLUMNS, *SOURCE_ONLY})
 _COLUMNS_NAMED = 8
 _ALIKE = 0.65  # as Spark's sink has it
@@ -58,7 +57,7 @@ def read_file(file: Path, topic: str | None, *, ignores_unknown: bool = False) -
 def _check_columns(record: dict[str, Any], place: str) -> None:
     """A row without a body is the body: its columns are whatever they are."""
     strange = sorted(record.keys() - _KNOWN)
-    if not strange or _BODIES.isdisjoint(record):
+    if not strange or BODIES.isdisjoint(record):
         return
     nearest = next(filter(None, (most_like(name, READ_COLUMNS, cutoff=_ALIKE) for name in strange)), None)
     wish = f"Did you mean {nearest!r}? " if nearest else ""
@@ -75,7 +74,7 @@ def _columns(names: list[str]) -> str:
 
 
 def _recorded(record: dict[str, Any], topic: str | None, place: str) -> Recorded:
-    is_message = not _BODIES.isdisjoint(record)  # else the row is the body, whatever its columns are called
+    is_message = not BODIES.isdisjoint(record)  # else the row is the body, whatever its columns are called
     target = topic or (record.get("topic") if is_message else None)
     if not target:
         raise InvalidArgument(f"{place} names no topic.", hint="Say which: --topic orders.")
@@ -152,7 +151,7 @@ def _read_csv(file: Path) -> Iterator[dict[str, Any]]:
 def _with_parsed_properties(row: dict[str, Any], place: str) -> dict[str, Any]:
     """A field of CSV has room for a JSON object."""
     text = row.get("properties")
-    if not text or _BODIES.isdisjoint(row):
+    if not text or BODIES.isdisjoint(row):
         return row
     try:
         return row | {"properties": json_object(text)}

@@ -93,6 +93,8 @@ def test_a_file_that_was_not_finished_is_not_there(tmp_path: Path) -> None:
         ("t.jsonl", b'{"topic":"t","body":"x","keys":7}', "row 1: keys must be text or a list, not 7"),
         ("t.jsonl", b'{"topic":"t","body":"x","properties":[1]}', "row 1: properties must be an object"),
         ("t.csv", b"topic,body\nt,x\nt,\n", "row 2: The body is empty"),
+        ("t.csv", b"topic,body\nt,x\nt\n", "row 2: The body is empty"),
+        ("t.jsonl", b'{"topic":"t","body":null,"keys":"a"}', "row 1: The body is empty"),
         ("t.csv", b"topic,body\nt,x,y\n", "row 1 has more fields than the heading"),
         ("t.csv", b"topic,body\nt,\xff\n", "no CSV in UTF-8"),
         ("t.csv", b"topic,body,properties\nt,x,a=1\n", "row 1: properties 'a=1' cannot be read: it is not valid JSON"),
@@ -127,6 +129,17 @@ def test_files_that_other_words_would_mend(name: str, content: bytes | None, sto
         (tmp_path / name).write_bytes(content)
     with pytest.raises(InvalidArgument, match=story):
         list(read_file(tmp_path / name, None))
+
+
+def test_a_table_with_a_column_for_text_and_one_for_bytes(tmp_path: Path) -> None:
+    """In each row one of them is null, or empty: the other is the body. A key that is null is none."""
+    (tmp_path / "t.jsonl").write_text(
+        '{"body":"x","bodyBase64":null,"keys":["a",null,""]}\n{"body":null,"bodyBase64":"/wA="}\n'
+    )
+    (tmp_path / "t.csv").write_text("body,bodyBase64\nx,\n,/wA=\n")
+    first, second = (recorded.message for recorded in read_file(tmp_path / "t.jsonl", "t"))
+    assert (first.body, first.keys, second.body) == (b"x", ["a"], b"\xff\x00")
+    assert [recorded.message.body for recorded in read_file(tmp_path / "t.csv", "t")] == [b"x", b"\xff\x00"]
 
 
 def test_rows_that_are_bodies(tmp_path: Path) -> None:
