@@ -165,8 +165,10 @@ def _read_parquet(file: Path) -> Iterator[dict[str, Any]]:
         with parquet.ParquetFile(file) as opened:
             for batch in opened.iter_batches(batch_size=_ROWS):
                 yield from map(_with_properties, batch.to_pylist())
-    except pa.ArrowInvalid as error:
-        raise DecodeError(f"{file} is no Parquet file that can be read: {error}.") from None
+    except (pa.ArrowException, OSError) as error:
+        if getattr(error, "errno", None) is not None:  # the disk's; Arrow's own, of pages that are damaged, have none
+            raise
+        raise DecodeError(f"{file} is no Parquet file that can be read: {str(error).rstrip('.')}.") from None
 
 
 def _with_properties(row: dict[str, Any]) -> dict[str, Any]:
