@@ -6,7 +6,7 @@ import csv
 import json
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
@@ -103,12 +103,12 @@ def _shard(record: dict[str, Any]) -> str | None:
 
 
 def _number(record: dict[str, Any], name: str, place: str) -> int | None:
-    """A whole number; a time of a Parquet file in ms."""
+    """A whole number; a time of a Parquet file in ms, without a zone in UTC."""
     value = record.get(name)
     if value is None or value == "":
         return None
     if isinstance(value, datetime):
-        return round(value.timestamp() * 1_000)
+        return round((value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp() * 1_000)
     with suppress(TypeError, ValueError, OverflowError):  # the last of infinity, which JSON's 1e999 is
         if (number := int(value)) == value or not isinstance(value, float):
             return number

@@ -6,6 +6,8 @@ import json
 import os
 import random
 import resource
+import time
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -156,6 +158,23 @@ def test_a_sharding_key_that_is_a_number(named: str, tmp_path: Path) -> None:
     (tmp_path / "t.jsonl").write_text(f'{{"body":"x","flag":7.0,{named}}}')
     (recorded,) = read_file(tmp_path / "t.jsonl", "t")
     assert (recorded.shard, recorded.message.flag) == ("7", 7)
+
+
+def test_a_time_without_a_zone_is_utc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As everywhere in `rmq`, and not what the clock on this machine's wall would say; Spark's TIMESTAMP_NTZ is such."""
+    pa = pytest.importorskip("pyarrow")
+    times = {"storeTimestamp": datetime(2026, 1, 31, 12), "deliverTime": datetime(2026, 1, 31, 13)}  # noqa: DTZ001
+    columns = {name: pa.array([at], pa.timestamp("us")) for name, at in times.items()}
+    pytest.importorskip("pyarrow.parquet").write_table(pa.table({"body": ["x"], **columns}), tmp_path / "t.parquet")
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    try:
+        (recorded,) = read_file(tmp_path / "t.parquet", "t")
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    noon_ms = 1_769_860_800_000
+    assert (recorded.store_timestamp_ms, recorded.message.deliver_time_ms) == (noon_ms, noon_ms + 3_600_000)
 
 
 def test_a_table_that_excel_wrote(tmp_path: Path) -> None:
