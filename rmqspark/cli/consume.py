@@ -203,7 +203,12 @@ def _writer(*, as_json: bool, template: str | None, raw: bool) -> Callable[[Rece
 
 
 def _print(text: str, *, end: str, raw: bool) -> None:
-    sys.stdout.write((text if raw else safe(text)) + end)
+    sys.stdout.write((text if raw or not sys.stdout.isatty() else safe(_readable(text))) + end)
+
+
+def _readable(text: str) -> str:
+    """Without the bytes that are no text: a terminal may obey them."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _write_bytes(data: bytes) -> None:

@@ -21,7 +21,7 @@ _VERBS: dict[str, Callable[[ReceivedMessage], str]] = {
     "p": lambda m: str(m.queue.queue_id),
     "o": lambda m: str(m.queue_offset),
     "k": lambda m: " ".join(m.keys),
-    "v": lambda m: m.body.decode("utf-8", "replace"),
+    "v": lambda m: m.body.decode("utf-8", "surrogateescape"),
     "d": lambda m: str(m.store_timestamp_ms),
     "h": lambda m: ",".join(f"{name}={value}" for name, value in m.properties.items()),
     "%": lambda m: "%",
@@ -47,7 +47,8 @@ _NAMED: dict[str, Callable[[ReceivedMessage], str]] = {
 def compile_format(template: str) -> Callable[[ReceivedMessage], str]:
     """Turns `%t %p %o %k %v %d %h %{tags}` with `\\n` escapes into a function of a message.
 
-    A `%{name}` that is no field is looked up in the message's properties. Raises InvalidArgument for an unknown verb.
+    A `%{name}` that is no field is looked up in the message's properties. Bytes of a body that are no UTF-8 are kept,
+    as `surrogateescape` has them. Raises InvalidArgument for an unknown verb.
     """
     parts: list[Callable[[ReceivedMessage], str]] = []
     place = 0
@@ -161,7 +162,8 @@ def _from_base64(text: object) -> bytes:
 def compile_input(template: str) -> Callable[[str, str], Message]:
     """The reverse for `rmq send --format`: `%k:%v` cuts a line into key and body. Verbs: %k %v %{tags} and literals.
 
-    A `\\n` at the end may stand or not: a line comes without its end, and so one format serves `rmq consume`, too.
+    A `\\n` at the end may stand or not: a line comes without its end, and so one format serves `rmq consume`, too. A body
+    gets back the bytes that `surrogateescape` has kept.
     """
     pattern, names, place = "", [], 0
     tokens = list(_TOKEN.finditer(template))
@@ -184,8 +186,11 @@ def compile_input(template: str) -> Callable[[str, str], Message]:
         match = shape.fullmatch(line)
         if match is None:
             raise DecodeError(f"A line does not have the shape of --format {template!r}: {line[:60]!r}.")
+        record: dict[str, Any] = dict(zip(names, match.groups(), strict=True))
+        if "body" in record:
+            record["body"] = record["body"].encode("utf-8", "surrogateescape")
         try:
-            return from_object(topic, dict(zip(names, match.groups(), strict=True)))
+            return from_object(topic, record)
         except InvalidArgument as error:
             raise DecodeError(f"Line {line[:60]!r}: {error.message}", hint=error.hint) from None
 

@@ -184,6 +184,16 @@ def test_a_locale_without_the_characters_loses_none(ok: Run, rmq: Rmq, topic: st
     assert "grün 😀" in ok("consume", topic, *how, PYTHONIOENCODING="ascii").out
 
 
+def test_a_format_keeps_bodies_that_are_no_text(ok: Run, rmq: Rmq, topic: str, tmp_path: Path) -> None:
+    """Into a pipe and out of one, as without a format: `rmq send --format` stores the bytes it is given."""
+    ok("send", topic, "--format", "%k:%v", stdin=b"k:\xff\xfe:\xc3\xa4\n")
+    (stored,) = rmq.messages(topic)
+    assert (stored.keys, stored.body) == (["k"], b"\xff\xfe:\xc3\xa4")
+    for words in ((), ("--raw",)):
+        ok("consume", topic, "--format", "%k:%v\\n", *words, output=tmp_path / "out")
+        assert (tmp_path / "out").read_bytes() == b"k:\xff\xfe:\xc3\xa4\n"
+
+
 def test_ranges_formats_tags_and_counts(ok: Run, rmq: Rmq, topic: str) -> None:
     """The options that choose messages do what kcat's and rpk's do."""
     for number in range(6):
