@@ -162,8 +162,8 @@ def _from_base64(text: object) -> bytes:
 def compile_input(template: str) -> Callable[[str, str], Message]:
     """The reverse for `rmq send --format`: `%k:%v` cuts a line into key and body. Verbs: %k %v %{tags} and literals.
 
-    A `\\n` at the end may stand or not: a line comes without its end, and so one format serves `rmq consume`, too. A body
-    gets back the bytes that `surrogateescape` has kept.
+    A `\\n` at the end may stand or not: a line comes without its end, and so one format serves `rmq consume`, too.
+    A body gets back the bytes that `surrogateescape` has kept.
     """
     pattern, names, place = "", [], 0
     tokens = list(_TOKEN.finditer(template))

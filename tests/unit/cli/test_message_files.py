@@ -161,7 +161,7 @@ def test_a_sharding_key_that_is_a_number(named: str, tmp_path: Path) -> None:
 
 
 def test_a_time_without_a_zone_is_utc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As everywhere in `rmq`, and not what the clock on this machine's wall would say; Spark's TIMESTAMP_NTZ is such."""
+    """As everywhere in `rmq`, and not what the clock on this machine's wall would say: Spark's TIMESTAMP_NTZ."""
     pa = pytest.importorskip("pyarrow")
     times = {"storeTimestamp": datetime(2026, 1, 31, 12), "deliverTime": datetime(2026, 1, 31, 13)}  # noqa: DTZ001
     columns = {name: pa.array([at], pa.timestamp("us")) for name, at in times.items()}
