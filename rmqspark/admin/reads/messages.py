@@ -70,7 +70,7 @@ def with_key(
     page was about. TopicNotFound."""
     span = time_span(from_, to, client.clock.now_ms(), prefix="")
     begin_ms, end_ms, below = _gone_back(cursor) if cursor else (span.start, span.stop - 1, None)
-    found = key_page(client, KeySearch(topic, key, begin_ms, end_ms), limit, below)
+    found = key_page(client, KeySearch(topic, key, begin_ms, end_ms), limit, below, MOST_BYTES)
     more = make_cursor([begin_ms, end_ms, found.older]) if found.older else None
     return Page(items=[MessageView.of(each) for each in in_order(found.messages)], next=more)
 

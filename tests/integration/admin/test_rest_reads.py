@@ -180,6 +180,16 @@ def test_a_message_in_full(rest: Rest, rmq: Rmq, topic: str) -> None:
     assert rest.get("/messages", topic=topic, key="c")["items"] == []
 
 
+def test_a_page_of_large_messages_of_a_key(rest: Rest, rmq: Rmq, topic: str) -> None:
+    """It ends at 8 MiB, as any page does; the next one has the others."""
+    rmq.create_topic(topic, queues=1)
+    rmq.send(topic, *(Message(topic, b"%d" % number + bytes(3 << 20), keys=["k"]) for number in range(7)))
+    pages = [rest.get("/messages", topic=topic, key="k")]
+    while pages[-1]["next"]:
+        pages.append(rest.get("/messages", topic=topic, key="k", cursor=pages[-1]["next"]))
+    assert [[each["body"][0] for each in page["items"]] for page in pages] == [list("456"), list("123"), ["0"]]
+
+
 def test_messages_of_a_key_page_by_page(rest: Rest, rmq: Rmq, topic: str) -> None:
     """The newest first, each page in the order of time; none left out, none twice, while others come."""
     rmq.create_topic(topic, queues=4)
