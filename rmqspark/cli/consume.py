@@ -157,8 +157,8 @@ class Batch:
 def read(
     consumer: PullConsumer, topic: str, begin: Position, end: Position | None, *, follow: bool, resume: bool
 ) -> Iterator[Batch]:
-    """Messages of all queues between two positions; without `follow`, up to the end that each queue has now, and with it
-    also of queues that the topic gets.
+    """Messages of all queues between two positions; without `follow`, up to the end that each queue has now, with
+    it of queues that the topic gets, too.
 
     With `resume` a queue begins where the consumer's group has committed, if it has.
     """
