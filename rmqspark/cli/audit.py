@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from rmqspark.cli.main import give_up
+from rmqspark.cli.main import give_up, told_or
 from rmqspark.cli.options import Json, Namesrv
 from rmqspark.cli.output import fits_terminal, print_json, print_table, safe
 from rmqspark.display import time_text
@@ -58,10 +58,8 @@ def audit(
         raise
     except RmqError as error:
         give_up(error.message, error.hint, exit_code=_NOT_THERE if isinstance(error, NotFound) else _NOT_KNOWN)
-    if as_json:
-        print_json(_document(found))
-    else:
-        _show(found)
+    with told_or(_NOT_KNOWN):
+        print_json(_document(found)) if as_json else _show(found)
     if found.findings:
         raise typer.Exit(_FAULTY)
 

@@ -12,7 +12,7 @@ import typer
 from rmqspark.cli.formats import as_object, compile_format
 from rmqspark.cli.options import Json, Namesrv
 from rmqspark.cli.output import json_text, safe
-from rmqspark.client.moments import EARLIEST, Position, backwards, parse_moment, parse_offsets
+from rmqspark.client.moments import EARLIEST, LATEST, Position, backwards, parse_moment, parse_offsets
 from rmqspark.client.spans import readable_queues, resolve
 from rmqspark.clock import SystemClock
 from rmqspark.errors import InvalidArgument, RmqError
@@ -157,19 +157,22 @@ class Batch:
 def read(
     consumer: PullConsumer, topic: str, begin: Position, end: Position | None, *, follow: bool, resume: bool
 ) -> Iterator[Batch]:
-    """Messages of all queues between two positions; without `follow`, up to the end that each queue has now.
+    """Messages of all queues between two positions; without `follow`, up to the end that each queue has now, with
+    it of queues that the topic gets, too.
 
     With `resume` a queue begins where the consumer's group has committed, if it has.
     """
+    began = Position(timestamp_ms=SystemClock().now_ms())
     queues = readable_queues(consumer, topic)
     ends = {queue: resolve(consumer, queue, end) if end else consumer.max_offset(queue) for queue in queues}
     consumer.assign(queues)
     for queue in queues:
-        committed = consumer.committed(queue) if resume else None
-        consumer.seek(queue, resolve(consumer, queue, begin if committed is None else Position(offset=committed)))
+        _seek(consumer, queue, begin, resume=resume)
     yield Batch([], {queue: consumer.position(queue) for queue in queues})
     remaining = queues
     while remaining := [queue for queue in remaining if follow or consumer.position(queue) < ends[queue]]:
+        if follow:
+            remaining += _joining(consumer, topic, remaining, began if _is_by_the_end(begin) else begin, resume=resume)
         consumer.assign(remaining)
         messages = _following(consumer) if follow else consumer.poll(_POLL_MS)
         positions = {queue: consumer.position(queue) for queue in remaining}
@@ -177,6 +180,31 @@ def read(
             messages = [message for message in messages if message.queue_offset < ends[message.queue]]
             positions = {queue: min(position, ends[queue]) for queue, position in positions.items()}
         yield Batch(messages, positions)
+
+
+def _seek(consumer: PullConsumer, queue: MessageQueue, begin: Position, *, resume: bool) -> None:
+    committed = consumer.committed(queue) if resume else None
+    consumer.seek(queue, resolve(consumer, queue, begin if committed is None else Position(offset=committed)))
+
+
+def _is_by_the_end(begin: Position) -> bool:
+    """Whether it goes by where a queue ends now: of one that comes later something has come before that."""
+    return begin == LATEST or (begin.offset is not None and begin.offset < 0)
+
+
+def _joining(
+    consumer: PullConsumer, topic: str, known: list[MessageQueue], begin: Position, *, resume: bool
+) -> list[MessageQueue]:
+    """The queues that there are by now besides, each at its beginning; none where nobody says so, for now."""
+    try:
+        fresh = sorted(set(consumer.queues(topic)).difference(known))
+        if fresh:
+            consumer.assign([*known, *fresh])
+        for queue in fresh:
+            _seek(consumer, queue, begin, resume=resume)
+    except RmqError:
+        return []
+    return fresh
 
 
 def _following(consumer: PullConsumer) -> list[ReceivedMessage]:
@@ -203,7 +231,12 @@ def _writer(*, as_json: bool, template: str | None, raw: bool) -> Callable[[Rece
 
 
 def _print(text: str, *, end: str, raw: bool) -> None:
-    sys.stdout.write((text if raw else safe(text)) + end)
+    sys.stdout.write((text if raw or not sys.stdout.isatty() else safe(_readable(text))) + end)
+
+
+def _readable(text: str) -> str:
+    """Without the bytes that are no text: a terminal may obey them."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _write_bytes(data: bytes) -> None:

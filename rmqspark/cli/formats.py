@@ -21,7 +21,7 @@ _VERBS: dict[str, Callable[[ReceivedMessage], str]] = {
     "p": lambda m: str(m.queue.queue_id),
     "o": lambda m: str(m.queue_offset),
     "k": lambda m: " ".join(m.keys),
-    "v": lambda m: m.body.decode("utf-8", "replace"),
+    "v": lambda m: m.body.decode("utf-8", "surrogateescape"),
     "d": lambda m: str(m.store_timestamp_ms),
     "h": lambda m: ",".join(f"{name}={value}" for name, value in m.properties.items()),
     "%": lambda m: "%",
@@ -47,7 +47,8 @@ _NAMED: dict[str, Callable[[ReceivedMessage], str]] = {
 def compile_format(template: str) -> Callable[[ReceivedMessage], str]:
     """Turns `%t %p %o %k %v %d %h %{tags}` with `\\n` escapes into a function of a message.
 
-    A `%{name}` that is no field is looked up in the message's properties. Raises InvalidArgument for an unknown verb.
+    A `%{name}` that is no field is looked up in the message's properties. Bytes of a body that are no UTF-8 are kept,
+    as `surrogateescape` has them. Raises InvalidArgument for an unknown verb.
     """
     parts: list[Callable[[ReceivedMessage], str]] = []
     place = 0
@@ -87,6 +88,8 @@ READ_COLUMNS: Final = (
     *("delayLevel", "deliverTime", "flag", "storeTimestamp"),
 )
 """What is taken from a row that has a body."""
+BODIES: Final = frozenset({"body", "value", "bodyBase64"})
+"""A row with none of these is a body itself."""
 SOURCE_ONLY: Final = ("brokerName", "queueOffset", "msgId", "offsetMsgId", "bornTimestamp", "reconsumeTimes")
 """What an export has besides, and only a broker can say; left aside, as Spark's sink does."""
 
@@ -95,16 +98,12 @@ def from_object(topic: str, record: dict[str, Any]) -> Message:
     """A message from a JSON object or table row with `body`, `bodyBase64` or `value`; else the row is the body.
 
     `tags`, `keys` and `properties` are taken along where they are given; `tag` and `key`, as the options are called,
-    too. What only the broker knows, names that RocketMQ reserves, and properties that are null are left out. Raises
-    InvalidArgument where one of them cannot be what it should.
+    too. What only the broker knows, names that RocketMQ reserves, and properties and keys that are null are left out.
+    Raises InvalidArgument where one of them cannot be what it should.
     """
-    body = record.get("body", record.get("value"))
-    if "bodyBase64" in record:
-        raw = _from_base64(record["bodyBase64"])
-    elif body is None:
+    if BODIES.isdisjoint(record):
         return Message(topic, _utf8(_text(record)))
-    else:
-        raw = body if isinstance(body, bytes) else _utf8(_text(body))
+    raw = _body(record)
     if not raw:
         raise InvalidArgument("The body is empty; RocketMQ has no empty messages.")
     properties = record.get("properties") or {}
@@ -117,13 +116,25 @@ def from_object(topic: str, record: dict[str, Any]) -> Message:
         topic,
         raw,
         tags=_text(record.get("tags") or record.get("tag") or "") or None,
-        keys=keys.split() if isinstance(keys, str) else [_text(key) for key in keys],
+        keys=keys.split() if isinstance(keys, str) else [_text(key) for key in keys if key not in (None, "")],
         properties={
             str(name): _text(value)
             for name, value in properties.items()
             if value is not None and name not in RESERVED_NAMES
         },
     )
+
+
+def _body(record: dict[str, Any]) -> bytes:
+    """Of a table with a column for text and one for bytes, each row has one of them empty or null."""
+    for name in ("bodyBase64", "body", "value"):
+        body = record.get(name)
+        if body is None or body == "":
+            continue
+        if name == "bodyBase64":
+            return _from_base64(body)
+        return body if isinstance(body, bytes) else _utf8(_text(body))
+    return b""
 
 
 def _text(value: object) -> str:
@@ -152,6 +163,7 @@ def compile_input(template: str) -> Callable[[str, str], Message]:
     """The reverse for `rmq send --format`: `%k:%v` cuts a line into key and body. Verbs: %k %v %{tags} and literals.
 
     A `\\n` at the end may stand or not: a line comes without its end, and so one format serves `rmq consume`, too.
+    A body gets back the bytes that `surrogateescape` has kept.
     """
     pattern, names, place = "", [], 0
     tokens = list(_TOKEN.finditer(template))
@@ -174,8 +186,11 @@ def compile_input(template: str) -> Callable[[str, str], Message]:
         match = shape.fullmatch(line)
         if match is None:
             raise DecodeError(f"A line does not have the shape of --format {template!r}: {line[:60]!r}.")
+        record: dict[str, Any] = dict(zip(names, match.groups(), strict=True))
+        if "body" in record:
+            record["body"] = record["body"].encode("utf-8", "surrogateescape")
         try:
-            return from_object(topic, dict(zip(names, match.groups(), strict=True)))
+            return from_object(topic, record)
         except InvalidArgument as error:
             raise DecodeError(f"Line {line[:60]!r}: {error.message}", hint=error.hint) from None
 

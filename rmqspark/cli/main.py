@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
 from errno import EDQUOT, ENOSPC
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from rmqspark import __version__
 from rmqspark.cli.streams import READER_GONE, discard_output, open_closed_streams, print_utf8
 from rmqspark.errors import Conflict, InvalidArgument, NotThereYet, RmqError
 from rmqspark.words import os_error_story
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 def main() -> None:
@@ -45,6 +49,20 @@ def give_up(message: str, hint: str, *, exit_code: int) -> NoReturn:
     if hint:
         complain(f"  {hint}")
     sys.exit(exit_code)
+
+
+@contextmanager
+def told_or(exit_code: int) -> Iterator[None]:
+    """What the block prints is out at its end, or the process ends with this code: where 1 is a finding, a disk that is
+    full is none. A reader that has gone is `verbs`' to tell."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        discard_output()
+        give_up(os_error_story(error), _advice(error), exit_code=exit_code)
 
 
 def _advice(error: OSError) -> str:

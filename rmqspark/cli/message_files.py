@@ -6,11 +6,11 @@ import csv
 import json
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
-from rmqspark.cli.formats import READ_COLUMNS, SOURCE_ONLY, from_object
+from rmqspark.cli.formats import BODIES, READ_COLUMNS, SOURCE_ONLY, from_object
 from rmqspark.errors import DecodeError, InvalidArgument, MissingExtra
 from rmqspark.model import Message
 from rmqspark.options import json_object, most_like
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _MAX_LINE_BYTES = 6 * 1024 * 1024  # a body of 4 MiB as Base64, with room for the rest of its JSON object
-_BODIES = frozenset({"body", "value", "bodyBase64"})
 _KNOWN = frozenset({*READ_COLUMNS, *SOURCE_ONLY})
 _COLUMNS_NAMED = 8
 _ALIKE = 0.65  # as Spark's sink has it
@@ -58,7 +57,7 @@ def read_file(file: Path, topic: str | None, *, ignores_unknown: bool = False) -
 def _check_columns(record: dict[str, Any], place: str) -> None:
     """A row without a body is the body: its columns are whatever they are."""
     strange = sorted(record.keys() - _KNOWN)
-    if not strange or _BODIES.isdisjoint(record):
+    if not strange or BODIES.isdisjoint(record):
         return
     nearest = next(filter(None, (most_like(name, READ_COLUMNS, cutoff=_ALIKE) for name in strange)), None)
     wish = f"Did you mean {nearest!r}? " if nearest else ""
@@ -75,7 +74,7 @@ def _columns(names: list[str]) -> str:
 
 
 def _recorded(record: dict[str, Any], topic: str | None, place: str) -> Recorded:
-    is_message = not _BODIES.isdisjoint(record)  # else the row is the body, whatever its columns are called
+    is_message = not BODIES.isdisjoint(record)  # else the row is the body, whatever its columns are called
     target = topic or (record.get("topic") if is_message else None)
     if not target:
         raise InvalidArgument(f"{place} names no topic.", hint="Say which: --topic orders.")
@@ -104,12 +103,12 @@ def _shard(record: dict[str, Any]) -> str | None:
 
 
 def _number(record: dict[str, Any], name: str, place: str) -> int | None:
-    """A whole number; a time of a Parquet file in ms."""
+    """A whole number; a time of a Parquet file in ms, without a zone in UTC."""
     value = record.get(name)
     if value is None or value == "":
         return None
     if isinstance(value, datetime):
-        return round(value.timestamp() * 1_000)
+        return round((value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp() * 1_000)
     with suppress(TypeError, ValueError, OverflowError):  # the last of infinity, which JSON's 1e999 is
         if (number := int(value)) == value or not isinstance(value, float):
             return number
@@ -152,7 +151,7 @@ def _read_csv(file: Path) -> Iterator[dict[str, Any]]:
 def _with_parsed_properties(row: dict[str, Any], place: str) -> dict[str, Any]:
     """A field of CSV has room for a JSON object."""
     text = row.get("properties")
-    if not text or _BODIES.isdisjoint(row):
+    if not text or BODIES.isdisjoint(row):
         return row
     try:
         return row | {"properties": json_object(text)}
@@ -166,8 +165,10 @@ def _read_parquet(file: Path) -> Iterator[dict[str, Any]]:
         with parquet.ParquetFile(file) as opened:
             for batch in opened.iter_batches(batch_size=_ROWS):
                 yield from map(_with_properties, batch.to_pylist())
-    except pa.ArrowInvalid as error:
-        raise DecodeError(f"{file} is no Parquet file that can be read: {error}.") from None
+    except (pa.ArrowException, OSError) as error:
+        if getattr(error, "errno", None) is not None:  # the disk's; Arrow's own, of pages that are damaged, have none
+            raise
+        raise DecodeError(f"{file} is no Parquet file that can be read: {str(error).rstrip('.')}.") from None
 
 
 def _with_properties(row: dict[str, Any]) -> dict[str, Any]:

@@ -114,7 +114,7 @@ def _from_stdin(topic: str, template: str | None) -> Iterator[Message]:
     parse = compile_input(template) if template else None
     for number, line in enumerate(lines(sys.stdin.buffer), start=1):
         if parse:
-            yield parse(topic, line.decode("utf-8", "replace"))
+            yield parse(topic, line.decode("utf-8", "surrogateescape"))
         elif line:
             yield Message(topic, line)
         else:

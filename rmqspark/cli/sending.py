@@ -37,7 +37,7 @@ def send_all(messages: Iterable[Addressed], namesrv: str | None) -> Iterator[Sen
                 waiting.append(producer.send_async(message, queue=queue, shard=shard))
                 while waiting and (waiting[0].done() or len(waiting) >= _IN_FLIGHT):
                     yield waiting.popleft().result()
-        except (RmqError, KeyboardInterrupt):
+        except (RmqError, OSError, KeyboardInterrupt):  # the second of whoever reads them
             yield from _stored(waiting)
             raise
         while waiting:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from rmqspark.cli.commands import VerbGroup
+from rmqspark.cli.main import told_or
 from rmqspark.cli.options import Json, said_path
 from rmqspark.cli.output import complain, print_facts, print_json, print_table, safe
 from rmqspark.display import exact_time
@@ -51,13 +52,18 @@ def check(
         reports = [_inspect(path) for path in _stores(directory)]
     except OSError as error:
         _give_up(os_error_story(error))
-    if as_json:
-        print_json({"broken": any(report.is_broken for report in reports), "stores": list(map(_as_object, reports))})
-    else:
-        for report in reports:
-            _print(report)
+    with told_or(_UNREADABLE):
+        _tell(reports, as_json=as_json)
     if any(report.is_broken for report in reports):
         raise typer.Exit(_BROKEN)
+
+
+def _tell(reports: list[StoreReport], *, as_json: bool) -> None:
+    if as_json:
+        print_json({"broken": any(report.is_broken for report in reports), "stores": list(map(_as_object, reports))})
+        return
+    for report in reports:
+        _print(report)
 
 
 def _stores(directory: Path) -> list[Path]:

@@ -11,6 +11,7 @@ from rmqspark.client.received import received_all
 from rmqspark.client.silence import RollCall, Silence
 from rmqspark.client.user_topics import user_topics
 from rmqspark.errors import InvalidArgument, MessageNotFound, NotFound
+from rmqspark.protocol.names import HIDDEN_TOPICS
 from rmqspark.protocol.records.message_id import parse_offset_msg_id, unpack_host
 from rmqspark.protocol.records.properties import Property
 from rmqspark.remoting.address import format_address
@@ -41,7 +42,9 @@ def message_by_id(cluster: ClusterClient, msg_id: str, topic: str | None) -> Rec
     if place is not None:
         broker_name, physical_offset = place
         record = BrokerAdmin(cluster.broker(broker_name)).message_at(physical_offset)
-        return received_all(memoryview(record), broker_name)[0]
+        (found,) = received_all(memoryview(record), broker_name)
+        check_is_message(found.topic, msg_id)
+        return found
     roll = RollCall(cluster, Silence())
     for candidate in [topic] if topic is not None else user_topics(cluster):
         for message in _alike(cluster, roll, candidate, msg_id):
@@ -49,6 +52,13 @@ def message_by_id(cluster: ClusterClient, msg_id: str, topic: str | None) -> Rec
                 return message
     roll.insist()
     raise not_found(msg_id, topic)
+
+
+def check_is_message(topic: str, offset_id: str) -> None:
+    """Raises MessageNotFound for a record of those topics that only the broker reads: batches that are not committed
+    are there, too."""
+    if topic in HIDDEN_TOPICS:
+        raise MessageNotFound(f"{offset_id} is of no message: the broker keeps its own books there.")
 
 
 def not_found(msg_id: str, topic: str | None) -> MessageNotFound:

@@ -79,10 +79,13 @@ def takes_what_its_signature_says(call: _Call) -> _Call:
 
 def is_whole(value: Any, bits: int = 64) -> bool:
     """Whether it is a whole number of so many bits: NumPy's count, True does not."""
+    if type(value) is bool:
+        return False
     try:
-        return type(value) is not bool and index(value).bit_length() < bits
+        number = index(value)
     except TypeError:
         return False
+    return (number if number >= 0 else ~number).bit_length() < bits
 
 
 def _kind(call: Callable[..., Any], parameter: inspect.Parameter) -> _Kind | None:

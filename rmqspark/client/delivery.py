@@ -149,6 +149,9 @@ class Delivery:
 
     def _queue(self, topic: str, target: Target, avoid_broker: str | None) -> MessageQueue:
         queues = self._cluster.route_to_publish(topic).publish_queues
+        if not queues:  # it may be written to again, or its master be back: RocketMQ's producers ask with each send
+            self._cluster.expire_route(topic)
+            queues = self._cluster.route_to_publish(topic).publish_queues
         if not target.chosen:
             preferred = self._faults.preferred(queues, self._clock.monotonic_ms(), avoid_broker)
             return self._round_robin.pick(topic, preferred)

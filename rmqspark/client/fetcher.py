@@ -65,6 +65,10 @@ class Fetcher:
         self._start = start
         self._tags = tags
         self._sql = sql
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """What is under way arrives nowhere any more."""
         self._arrived: SimpleQueue[Arrival | None] = SimpleQueue()
 
     def fetch(self, cursor: Cursor) -> None:

@@ -88,6 +88,8 @@ def plan_reset(
     nothing would be set at all.
     """
     check_group(group)
+    if queue_ids is not None and not queue_ids:
+        raise InvalidArgument("No queue is named.", hint="Leave queues out for all of them.")
     brokers = [BrokerAdmin(cluster.broker(name)) for name in sorted(cluster.cluster_info().brokerAddrTable)]
     if topic is None or not create:
         _require(group, brokers)

@@ -62,8 +62,15 @@ class KeyPage(NamedTuple):
     older: dict[str, int]
 
 
-def key_page(cluster: ClusterClient, search: KeySearch, limit: int, below: Mapping[str, int] | None = None) -> KeyPage:
-    """The newest `limit` messages; with the `older` of the page before, those behind them. TopicNotFound."""
+def key_page(
+    cluster: ClusterClient,
+    search: KeySearch,
+    limit: int,
+    below: Mapping[str, int] | None = None,
+    most_bytes: int | None = None,
+) -> KeyPage:
+    """The newest `limit` messages; with the `older` of the page before, those behind them. Fewer, once their bodies
+    have come to `most_bytes`. TopicNotFound."""
     there = sorted(cluster.route(search.topic).brokers)
     places = dict.fromkeys(there, FROM_THE_END) if below is None else {name: at for name, at in below.items() if at > 0}
     if gone := sorted(places.keys() - set(there)):
@@ -71,11 +78,21 @@ def key_page(cluster: ClusterClient, search: KeySearch, limit: int, below: Mappi
     at_once = min(limit + 1, MOST_AT_ONCE)
     walks = {name: _Walk(cluster, name, search, at, at_once) for name, at in places.items()}
     in_order = merge(*walks.values(), key=lambda found: -found.message.store_timestamp_ms)
-    found = list(islice(in_order, limit))
+    found = list(_within_bytes(islice(in_order, limit), most_bytes))
     for each in found:
         walks[each.message.queue.broker_name].passed(each)
     older = {name: walk.place for name, walk in walks.items()} if _goes_on(in_order) else {}
     return KeyPage([each.message for each in found], older)
+
+
+def _within_bytes(in_order: Iterator[Found], most_bytes: int | None) -> Iterator[Found]:
+    """Up to the first with which that is reached."""
+    size_bytes = 0
+    for found in in_order:
+        yield found
+        size_bytes += len(found.message.body)
+        if most_bytes is not None and size_bytes >= most_bytes:
+            return
 
 
 def _goes_on(in_order: Iterator[Found]) -> bool:

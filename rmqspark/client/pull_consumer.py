@@ -9,6 +9,7 @@ polled for, and a message is here as soon as it is readable.
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections import deque
 from collections.abc import Iterable
@@ -79,6 +80,7 @@ class PullConsumer:
         self._max_poll_messages = max_poll_messages
         self._fetcher = Fetcher(self._cluster, group, tags.strip() or "*", sql, start)
         self._turn = threading.RLock()
+        self._pid = os.getpid()
         self._cursors: dict[MessageQueue, Cursor] = {}
         self._order: deque[Cursor] = deque()
         self._taken_from: dict[Cursor, int | None] = {}  # where the cursors stood before the last hand-out
@@ -100,7 +102,7 @@ class PullConsumer:
     def assign(self, queues: Iterable[MessageQueue]) -> None:
         """Reads these queues from now on, and no others. Those it reads already keep their place."""
         wanted = _checked_queues(queues)
-        with self._turn:
+        with self._in_turn():
             self._check_open()
             before = self._cursors
             self._cursors = {queue: before.get(queue) or Cursor(queue) for queue in wanted}
@@ -119,7 +121,7 @@ class PullConsumer:
         """The next message of the queue is the one at `queue_offset`."""
         if queue_offset < 0:
             raise InvalidArgument(f"A queue offset is 0 or more, not {queue_offset}.")
-        with self._turn:
+        with self._in_turn():
             self._cursor(queue).seek(queue_offset)
 
     def seek_to_beginning(self, *queues: MessageQueue) -> None:
@@ -132,7 +134,7 @@ class PullConsumer:
 
     def position(self, queue: MessageQueue) -> int:
         """The queue offset from which the next message of the queue will come."""
-        with self._turn:
+        with self._in_turn():
             return self._position(self._cursor(queue))
 
     def min_offset(self, queue: MessageQueue) -> int:
@@ -157,7 +159,7 @@ class PullConsumer:
         and no queue works. A poll that finds nothing waits a second at least for brokers it has not asked before, so
         that queues read from "latest" begin where they end now.
         """
-        with self._turn:
+        with self._in_turn():
             if not self._cursors:
                 self._check_open()
                 raise InvalidArgument("No queue is assigned.", hint="consumer.assign(consumer.queues(topic))")
@@ -178,7 +180,7 @@ class PullConsumer:
 
     def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
         """Records for the group that everything before these offsets is consumed; by default, what `poll` returned."""
-        with self._turn:
+        with self._in_turn():
             self._check_open()
             group = self._group_of("commit")
             if offsets is None:
@@ -203,10 +205,24 @@ class PullConsumer:
         """Closes the connections; a `poll` under way ends with AlreadyClosed. Commits nothing. Again: does nothing."""
         self._closed = True
         self._fetcher.wake()
-        with self._turn:
+        with self._in_turn():
             self._cluster.close()
 
     # --- how ---------------------------------------------------------------------------------------------------------
+
+    def _in_turn(self) -> threading.RLock:
+        if self._pid != os.getpid():
+            self._begin_anew()
+        return self._turn
+
+    def _begin_anew(self) -> None:
+        """In a process that is forked: what was asked for is answered to its parent, and whoever had the turn there is
+        not here to pass it on. It goes on where its parent stood."""
+        self._pid = os.getpid()
+        self._turn = threading.RLock()
+        self._fetcher.begin_anew()
+        for cursor in self._order:
+            cursor.ask_again()
 
     def _poll(self, began_ms: int, timeout_ms: int) -> list[ReceivedMessage]:
         while True:
@@ -303,7 +319,7 @@ class PullConsumer:
 
     def _seek_all(self, queues: Sequence[MessageQueue], end: Literal["earliest", "latest"]) -> None:
         """All are asked before the first answer is awaited."""
-        with self._turn:
+        with self._in_turn():
             cursors = [self._cursor(queue) for queue in queues or self.assignment]
             places = [self._fetcher.end_of(cursor.queue, end) for cursor in cursors]
             for cursor, place in zip(cursors, places, strict=True):

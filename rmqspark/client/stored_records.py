@@ -8,17 +8,16 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rmqspark.client.admin_messages import UNIQUE_MATCHES, not_found, place_of
+from rmqspark.client.admin_messages import UNIQUE_MATCHES, check_is_message, not_found, place_of
 from rmqspark.client.admin_topics import masters
 from rmqspark.client.broker_admin import BrokerAdmin
 from rmqspark.client.received import received
 from rmqspark.client.user_topics import user_topics
-from rmqspark.errors import MessageNotFound, NotFound, RmqError
+from rmqspark.errors import NotFound, RmqError
 from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.names import (
     CHECK_MAX_TIME_TOPIC,
     HALF_TOPIC,
-    HIDDEN_TOPICS,
     SCHEDULE_TOPIC,
     TIMER_TOPIC,
     is_made_by_brokers,
@@ -83,8 +82,7 @@ def find_record(cluster: ClusterClient, msg_id: str, topic: str | None, on_silen
     place = place_of(cluster, msg_id)
     if place is not None:
         found = record_at(cluster, *place)
-        if found.record.topic in HIDDEN_TOPICS:
-            raise MessageNotFound(f"{msg_id} is of no message: the broker keeps its own books there.")
+        check_is_message(found.record.topic, msg_id)
         return found
     for topics in _where_to_look(cluster, topic):
         copies = with_unique_id(cluster, topics, msg_id, on_silent)

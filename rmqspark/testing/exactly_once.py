@@ -76,7 +76,7 @@ def crash_at(name: str, *, arrival: int = 1) -> Iterator[Crash]:
     crash = Crash(name)
     arm(name, crash, arrival=arrival)
     before = os.environ.get(VARIABLE)
-    os.environ[VARIABLE] = f"{name}:kill:{arrival}"
+    os.environ[VARIABLE] = ",".join(filter(None, (before, f"{name}:kill:{arrival}")))
     try:
         yield crash
     finally:

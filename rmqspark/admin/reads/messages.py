@@ -14,7 +14,7 @@ from rmqspark.client.admin_messages import in_order, message_by_id
 from rmqspark.client.in_time_order import InTimeOrder
 from rmqspark.client.journeys import journey_of
 from rmqspark.client.key_walk import KeySearch, key_page
-from rmqspark.client.moments import LATEST, begin_and_end, parse_offsets, time_span
+from rmqspark.client.moments import EARLIEST, LATEST, begin_and_end, parse_offsets, time_span
 from rmqspark.client.pull_consumer import PullConsumer
 from rmqspark.client.spans import Span, spans
 from rmqspark.errors import InvalidArgument, InvalidQueue, RequestTimeout
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.moments import Position
     from rmqspark.model import ReceivedMessage
 
 MOST_BYTES: Final = 8 << 20  # of bodies in one page, or one body
@@ -70,7 +71,7 @@ def with_key(
     page was about. TopicNotFound."""
     span = time_span(from_, to, client.clock.now_ms(), prefix="")
     begin_ms, end_ms, below = _gone_back(cursor) if cursor else (span.start, span.stop - 1, None)
-    found = key_page(client, KeySearch(topic, key, begin_ms, end_ms), limit, below)
+    found = key_page(client, KeySearch(topic, key, begin_ms, end_ms), limit, below, MOST_BYTES)
     more = make_cursor([begin_ms, end_ms, found.older]) if found.older else None
     return Page(items=[MessageView.of(each) for each in in_order(found.messages)], next=more)
 
@@ -108,7 +109,10 @@ def page(client: ClusterClient, wanted: Wanted, limit: int, cursor: str | None) 
 def _filtered_by_brokers(client: ClusterClient, wanted: Wanted, limit: int, cursor: str | None) -> Page[MessageView]:
     tags, sql = wanted.tags or "*", wanted.sql or None
     with PullConsumer(client.namesrv, tags=tags, sql=sql, clock=client.clock, access=client.access) as consumer:
-        there = _asked(consumer, client, wanted)
+        begin, end = _asked(client, wanted)
+        if cursor:  # which says both: what is relative is elsewhere by now
+            begin, end = EARLIEST, LATEST
+        there = _of_queue(spans(consumer, wanted.topic, begin, end), wanted.queue)
         if cursor:
             there = _gone_on(there, read_cursor(cursor, dict))
         turn = _newest if wanted.newest_first else _oldest
@@ -117,20 +121,20 @@ def _filtered_by_brokers(client: ClusterClient, wanted: Wanted, limit: int, curs
     return Page(items=[MessageView.of(each) for each in found], next=make_cursor(left) if left else None)
 
 
-def _asked(consumer: PullConsumer, client: ClusterClient, wanted: Wanted) -> list[Span]:
+def _asked(client: ClusterClient, wanted: Wanted) -> tuple[Position, Position]:
+    """Where to begin and to end. InvalidArgument."""
     if wanted.offset and (wanted.from_ or wanted.to):
         raise InvalidArgument("offset says where to begin and end; it excludes from and to.")
     now_ms = client.clock.now_ms()
     if wanted.offset:
         begin, last = parse_offsets(wanted.offset, now_ms=now_ms, option="offset")
-        end = last or LATEST
-    else:
-        begin, end = begin_and_end(wanted.from_, wanted.to, now_ms, prefix="")
-    there = spans(consumer, wanted.topic, begin, end)
-    return there if wanted.queue is None else _only(there, wanted.queue)
+        return begin, last or LATEST
+    return begin_and_end(wanted.from_, wanted.to, now_ms, prefix="")
 
 
-def _only(there: list[Span], queue: str) -> list[Span]:
+def _of_queue(there: list[Span], queue: str | None) -> list[Span]:
+    if queue is None:
+        return there
     broker_name, _, number = queue.rpartition("/")
     chosen = [
         span for span in there if str(span.queue.queue_id) == number and broker_name in ("", span.queue.broker_name)
@@ -142,7 +146,7 @@ def _only(there: list[Span], queue: str) -> list[Span]:
 
 
 def _gone_on(there: list[Span], left: dict[str, Any]) -> list[Span]:
-    """What a page before has left. Its end stays where it was for that, whatever has come since."""
+    """What a page before has left: its beginning and its end stay where they were, whatever has come since."""
     gone_on = []
     for span in there:
         match left.get(f"{span.queue.broker_name}/{span.queue.queue_id}", [0, 0]):

@@ -180,6 +180,29 @@ def test_a_message_in_full(rest: Rest, rmq: Rmq, topic: str) -> None:
     assert rest.get("/messages", topic=topic, key="c")["items"] == []
 
 
+@pytest.mark.parametrize("newest", [False, True])
+def test_where_pages_began_stays_where_it_was(rest: Rest, rmq: Rmq, topic: str, newest: bool) -> None:
+    """The last 200 of a queue are those of the first page, however many come until the next."""
+    rmq.create_topic(topic, queues=1)
+    rmq.send(topic, *(b"%d" % number for number in range(300)))
+    at, asked = f"/topics/{topic}/messages", {"offset": "-200", "limit": 50, "newest": newest}
+    pages = [rest.get(at, **asked)]
+    while pages[-1]["next"]:
+        rmq.send(topic, *(b"later" for _ in range(100)))
+        pages.append(rest.get(at, **asked, cursor=pages[-1]["next"]))
+    assert sorted(int(each["body"]) for page in pages for each in page["items"]) == list(range(100, 300))
+
+
+def test_a_page_of_large_messages_of_a_key(rest: Rest, rmq: Rmq, topic: str) -> None:
+    """It ends at 8 MiB, as any page does; the next one has the others."""
+    rmq.create_topic(topic, queues=1)
+    rmq.send(topic, *(Message(topic, b"%d" % number + bytes(3 << 20), keys=["k"]) for number in range(7)))
+    pages = [rest.get("/messages", topic=topic, key="k")]
+    while pages[-1]["next"]:
+        pages.append(rest.get("/messages", topic=topic, key="k", cursor=pages[-1]["next"]))
+    assert [[each["body"][0] for each in page["items"]] for page in pages] == [list("456"), list("123"), ["0"]]
+
+
 def test_messages_of_a_key_page_by_page(rest: Rest, rmq: Rmq, topic: str) -> None:
     """The newest first, each page in the order of time; none left out, none twice, while others come."""
     rmq.create_topic(topic, queues=4)

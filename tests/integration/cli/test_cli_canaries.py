@@ -15,6 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from rmqspark.admin.reads.metrics import metrics
 from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.producer import Producer
 from rmqspark.model import Message
 from rmqspark.protocol.bodies.client import ConsumerData, HeartbeatData, SubscriptionData
 from rmqspark.protocol.codes import RequestCode
@@ -97,6 +98,14 @@ def test_nothing_moves_the_cursor(filled: LocalCluster, tmp_path: Path, words: t
         assert "[red]markup[/red]" in shown
     if words[0] == "consume" and "--json" in words:
         assert [json.loads(line)["tags"] for line in shown.splitlines()] == list(CANARIES)
+
+
+def test_bytes_that_are_no_text_stay_off_the_terminal(filled: LocalCluster, tmp_path: Path) -> None:
+    """A lone 0x9b begins a command to some; a pipe gets it as it is."""
+    with Producer(filled.namesrv) as producer:
+        producer.send(Message("bytes", b"a\x9b2Jb"))
+    shown = on_terminal(tmp_path, "consume", "bytes", "--format", "%v\n", "--namesrv", filled.namesrv)
+    assert shown == "a\ufffd2Jb\r\n"
 
 
 def test_no_label_breaks_out(filled: LocalCluster) -> None:

@@ -13,8 +13,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rmqspark import Message
+from rmqspark.cli.consume import read
 from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.moments import EARLIEST, LATEST, Position
 from rmqspark.client.own_sends import own_send_header
+from rmqspark.client.producer import Producer
 from rmqspark.client.pull_consumer import PullConsumer
 from rmqspark.clock import SystemClock
 from rmqspark.model import MessageQueue
@@ -182,6 +185,35 @@ def test_a_locale_without_the_characters_loses_none(ok: Run, rmq: Rmq, topic: st
     """In a cron job or a container with no locale the output is UTF-8 all the same, as bodies are that come raw."""
     rmq.send(topic, Message(topic, "grün 😀".encode(), tags="größe"))
     assert "grün 😀" in ok("consume", topic, *how, PYTHONIOENCODING="ascii").out
+
+
+@pytest.mark.parametrize("begin", [EARLIEST, LATEST, Position(offset=-1)], ids=["earliest", "latest", "last"])
+def test_who_follows_a_topic_reads_the_queues_it_gets(rmq: Rmq, begin: Position, topic: str) -> None:
+    """A topic that grows, or a broker that comes: all that has come there since, whatever it began with."""
+    with PullConsumer(rmq.namesrv) as consumer, Producer(rmq.namesrv) as producer:
+        batches = read(consumer, topic, begin, None, follow=True, resume=False)
+        assert next(batches).messages == []
+        rmq.admin.update_topic(topic, queues=5)
+        for body in (b"1", b"2"):
+            producer.send(Message(topic, body), queue=4)
+        consumer._cluster.expire_route(topic)  # it is half a minute old by then
+        producer.send(Message(topic, b"0"), queue=0)
+        found: list[bytes] = []
+        for batch in batches:
+            found += [message.body for message in batch.messages]
+            if len(found) >= 3 or not batch.messages:
+                break
+    assert sorted(found) == [b"0", b"1", b"2"]
+
+
+def test_a_format_keeps_bodies_that_are_no_text(ok: Run, rmq: Rmq, topic: str, tmp_path: Path) -> None:
+    """Into a pipe and out of one, as without a format: `rmq send --format` stores the bytes it is given."""
+    ok("send", topic, "--format", "%k:%v", stdin=b"k:\xff\xfe:\xc3\xa4\n")
+    (stored,) = rmq.messages(topic)
+    assert (stored.keys, stored.body) == (["k"], b"\xff\xfe:\xc3\xa4")
+    for words in ((), ("--raw",)):
+        ok("consume", topic, "--format", "%k:%v\\n", *words, output=tmp_path / "out")
+        assert (tmp_path / "out").read_bytes() == b"k:\xff\xfe:\xc3\xa4\n"
 
 
 def test_ranges_formats_tags_and_counts(ok: Run, rmq: Rmq, topic: str) -> None:

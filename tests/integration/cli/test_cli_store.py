@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rmqspark import Message, Producer
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.integration
 QUEUE = "consumequeue/orders/0/00000000000000000000"
@@ -84,6 +82,16 @@ def test_what_cannot_be_read_has_an_exit_code_of_its_own(words: tuple[str], proc
     outcome = processes.run("store", "check", *words)
     assert (outcome.code, "Traceback" in outcome.err) == (3, False)
     assert words[0] in outcome.err
+
+
+@pytest.mark.parametrize("words", [(), ("--json",)], ids=["table", "json"])
+def test_a_full_disk_under_the_report_breaks_no_store(processes: Any, tmp_path: Path, words: tuple[str, ...]) -> None:
+    """`rmq store check DIR >> log`: that it cannot be told is not that something is broken."""
+    server = processes.up()
+    fill(server.namesrv)
+    server.end(signal.SIGTERM)
+    checked = processes.run("store", "check", "store", *words, output=Path("/dev/full"))
+    assert (checked.code, "The disk is full" in checked.err) == (3, True)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")

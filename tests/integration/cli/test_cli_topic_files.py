@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import signal
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
+from rmqspark.cli.sending import Addressed, send_all
 from rmqspark.client.producer import Producer
 from rmqspark.clock import SystemClock
 from rmqspark.model import Message
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from rmqspark.model import ReceivedMessage
+    from rmqspark.model import ReceivedMessage, SendReceipt
     from rmqspark.testing import LocalCluster
     from rmqspark.testing.rmq import Rmq
 
@@ -90,6 +95,36 @@ def test_mistakes(cli: Run, topic: str, tmp_path: Path) -> None:
     assert "--speed is above 0" in cli("topic", "replay", "t.jsonl", "--speed", "0").err
     assert "names no topic" in cli("topic", "import", "t.jsonl").err
     assert [file.name for file in tmp_path.iterdir()] == ["t.jsonl"]
+
+
+def test_a_table_that_is_damaged_in_the_middle(cli: Run, rmq: Rmq, topic: str, tmp_path: Path) -> None:
+    """The error says which file, and all of it that was sent is counted."""
+    file = tmp_path / "t.parquet"
+    bodies = [os.urandom(40) for _ in range(12_000)]
+    parquet.write_table(pa.table({"body": bodies}), file, row_group_size=5_000, compression="snappy")
+    last = parquet.ParquetFile(file).metadata.row_group(2).column(0)
+    content = bytearray(file.read_bytes())
+    begin = last.dictionary_page_offset + 32
+    content[begin : begin + 10_000] = bytes(10_000)
+    file.write_bytes(content)
+    failed = cli("topic", "import", str(file), "--topic", topic, "--json")
+    assert failed.code == 1
+    assert f"{file} is no Parquet file that can be read" in failed.err
+    assert failed.json["messages"] == rmq.admin.topic(topic).message_count > 0
+
+
+def test_what_is_sent_of_a_file_that_cannot_be_read_on(rmq: Rmq, topic: str) -> None:
+    """A disk that fails: what is on its way then has its receipts, too."""
+
+    def messages() -> Iterator[Addressed]:
+        for number in range(20):
+            yield Addressed(Message(topic, b"%d" % number))
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    receipts: list[SendReceipt] = []
+    with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+        receipts.extend(send_all(messages(), rmq.namesrv))
+    assert len(receipts) == rmq.admin.topic(topic).message_count == 20
 
 
 def test_a_replay_keeps_its_pace(ok: Run, rmq: Rmq, topic: str, copy: str, tmp_path: Path) -> None:

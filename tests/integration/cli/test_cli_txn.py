@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -102,6 +103,8 @@ def test_an_audit_shows_both_sides(ok: Run, cli: Run, rmq: Rmq, topic: str) -> N
     assert (document["gaps"], document["duplicates"], document["findings"]) == (0, 0, [])
     assert [batch["rows"] for batch in document["batches"]] == [2, 1]
     assert not document["inputsTold"]
+    untold = cli("audit", topic, output=Path("/dev/full"))
+    assert (untold.code, "The disk is full" in untold.err) == (4, True)  # 1 would be gaps
 
 
 def test_an_audit_of_what_is_not_there_is_no_gap(cli: Run, processes: Processes) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
 import pytest
@@ -13,6 +16,8 @@ from rmqspark.errors import AlreadyClosed, Unreachable
 from rmqspark.testing import cluster
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rmqspark.model import ReceivedMessage
     from rmqspark.testing import LocalCluster
 
@@ -40,6 +45,22 @@ def poll_all(consumer: PullConsumer, count: int) -> list[ReceivedMessage]:
         assert batch, f"{len(messages)} of {count} messages came"
         messages += batch
     return messages
+
+
+def in_a_fork(work: Callable[[], bytes]) -> bytes:
+    """What it comes to in a forked process; nothing if it does not end."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        signal.alarm(30)
+        with suppress(BaseException):
+            os.write(writing, work())
+        os._exit(0)
+    os.close(writing)
+    with open(reading, "rb") as answer:
+        told = answer.read()
+    os.waitpid(child, 0)
+    return told
 
 
 def poll_until_error(consumer: PullConsumer) -> NoReturn:
@@ -234,3 +255,26 @@ def test_close_ends_a_poll_in_another_thread(mq: LocalCluster, topic: str) -> No
     consumer.close()
     thread.join(60)
     assert len(outcome) == 1
+
+
+def test_a_forked_process_reads_on_by_itself(mq: LocalCluster, topic: str) -> None:
+    """What was asked before is answered to the other process; and a thread that polled there is none here."""
+    with PullConsumer(mq.namesrv) as consumer:
+        send(mq, topic, b"first")
+        consumer.assign(consumer.queues(topic))
+        poll_all(consumer, 1)
+        found: list[ReceivedMessage] = []
+        polling = threading.Thread(target=lambda: found.extend(poll_all(consumer, 1)))
+        polling.start()
+        while consumer._turn.acquire(blocking=False):  # until the poll has begun
+            consumer._turn.release()
+
+        def read() -> bytes:
+            send(mq, topic, b"second")
+            bodies = b"".join(message.body for message in consumer.poll(5_000))
+            consumer.close()
+            return bodies
+
+        assert in_a_fork(read) == b"second"
+        polling.join()
+        assert [message.body for message in found] == [b"second"]

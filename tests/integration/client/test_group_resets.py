@@ -133,3 +133,11 @@ def test_what_cannot_be_reset(admin: AdminClient, topic: str, group: str) -> Non
     assert refused.value.hint == "Say earliest or latest for either end of what a queue holds."
     with pytest.raises(InvalidArgument, match=f"'empty' has committed no offset of {topic}, so"):
         admin.reset_group(group, "group:empty")
+
+
+def test_no_queues_at_all_are_a_slip(mq: LocalCluster, topic: str, group: str) -> None:
+    """It is not told that the group had committed nothing; all of them are meant where none is named."""
+    with AdminClient(mq.namesrv) as admin:
+        with pytest.raises(InvalidArgument, match="No queue is named"):
+            admin.reset_group(group, "earliest", topic=topic, queues=[])
+        assert committed(admin, group) == [2] * 4

@@ -19,6 +19,7 @@ from rmqspark.errors import (
     InvalidArgument,
     InvalidMessage,
     InvalidName,
+    NoPermission,
     NotRecallable,
     RmqError,
     TopicNotFound,
@@ -235,3 +236,21 @@ def test_what_cannot_be_recalled_is_told(mq: LocalCluster, topic: str, admin: Ad
             producer.recall(f"%RETRY%{topic}", handle)
         with pytest.raises(InvalidArgument, match="recall_handle is b'x'"):
             producer.recall(topic, b"x")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("shard", [None, "s"])
+def test_a_topic_that_may_be_written_to_again(mq: LocalCluster, topic: str, shard: str | None) -> None:
+    """Who was refused hears of it with the next send, as RocketMQ's producers do, and not half a minute later."""
+    with AdminClient(mq.namesrv) as admin, Producer(mq.namesrv) as producer:
+        admin.update_topic(topic, perm="r")
+        with pytest.raises(NoPermission, match="No queue of topic"):
+            producer.send(Message(topic, b"x"), shard=shard)
+        admin.update_topic(topic, perm="rw")
+        producer.send(Message(topic, b"x"), shard=shard)
+        admin.update_topic(topic, perm="r")
+        producer._cluster.expire_route(topic)
+        with pytest.raises(NoPermission, match="No queue of topic"):
+            producer.send_async(Message(topic, b"x"), shard=shard)
+        admin.update_topic(topic, perm="rw")
+        producer.send_async(Message(topic, b"x"), shard=shard).result()
+    assert len(everything(mq, topic)) == 2

@@ -6,6 +6,8 @@ import json
 import os
 import random
 import resource
+import time
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -93,6 +95,8 @@ def test_a_file_that_was_not_finished_is_not_there(tmp_path: Path) -> None:
         ("t.jsonl", b'{"topic":"t","body":"x","keys":7}', "row 1: keys must be text or a list, not 7"),
         ("t.jsonl", b'{"topic":"t","body":"x","properties":[1]}', "row 1: properties must be an object"),
         ("t.csv", b"topic,body\nt,x\nt,\n", "row 2: The body is empty"),
+        ("t.csv", b"topic,body\nt,x\nt\n", "row 2: The body is empty"),
+        ("t.jsonl", b'{"topic":"t","body":null,"keys":"a"}', "row 1: The body is empty"),
         ("t.csv", b"topic,body\nt,x,y\n", "row 1 has more fields than the heading"),
         ("t.csv", b"topic,body\nt,\xff\n", "no CSV in UTF-8"),
         ("t.csv", b"topic,body,properties\nt,x,a=1\n", "row 1: properties 'a=1' cannot be read: it is not valid JSON"),
@@ -129,6 +133,17 @@ def test_files_that_other_words_would_mend(name: str, content: bytes | None, sto
         list(read_file(tmp_path / name, None))
 
 
+def test_a_table_with_a_column_for_text_and_one_for_bytes(tmp_path: Path) -> None:
+    """In each row one of them is null, or empty: the other is the body. A key that is null is none."""
+    (tmp_path / "t.jsonl").write_text(
+        '{"body":"x","bodyBase64":null,"keys":["a",null,""]}\n{"body":null,"bodyBase64":"/wA="}\n'
+    )
+    (tmp_path / "t.csv").write_text("body,bodyBase64\nx,\n,/wA=\n")
+    first, second = (recorded.message for recorded in read_file(tmp_path / "t.jsonl", "t"))
+    assert (first.body, first.keys, second.body) == (b"x", ["a"], b"\xff\x00")
+    assert [recorded.message.body for recorded in read_file(tmp_path / "t.csv", "t")] == [b"x", b"\xff\x00"]
+
+
 def test_rows_that_are_bodies(tmp_path: Path) -> None:
     """A row without a body is the body itself, whatever its columns are called."""
     (tmp_path / "t.csv").write_text("flag,queueId\nyes,none\n")
@@ -143,6 +158,23 @@ def test_a_sharding_key_that_is_a_number(named: str, tmp_path: Path) -> None:
     (tmp_path / "t.jsonl").write_text(f'{{"body":"x","flag":7.0,{named}}}')
     (recorded,) = read_file(tmp_path / "t.jsonl", "t")
     assert (recorded.shard, recorded.message.flag) == ("7", 7)
+
+
+def test_a_time_without_a_zone_is_utc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As everywhere in `rmq`, and not what the clock on this machine's wall would say: Spark's TIMESTAMP_NTZ."""
+    pa = pytest.importorskip("pyarrow")
+    times = {"storeTimestamp": datetime(2026, 1, 31, 12), "deliverTime": datetime(2026, 1, 31, 13)}  # noqa: DTZ001
+    columns = {name: pa.array([at], pa.timestamp("us")) for name, at in times.items()}
+    pytest.importorskip("pyarrow.parquet").write_table(pa.table({"body": ["x"], **columns}), tmp_path / "t.parquet")
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    try:
+        (recorded,) = read_file(tmp_path / "t.parquet", "t")
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    noon_ms = 1_769_860_800_000
+    assert (recorded.store_timestamp_ms, recorded.message.deliver_time_ms) == (noon_ms, noon_ms + 3_600_000)
 
 
 def test_a_table_that_excel_wrote(tmp_path: Path) -> None:

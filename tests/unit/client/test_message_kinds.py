@@ -64,6 +64,13 @@ def test_numbers_are_to_be_written_as_text(name: str, hint: str) -> None:
         outgoing(message, "ID", SendConfig(), 5 if name == "shard" else None)  # type: ignore[arg-type]
 
 
+def test_the_least_numbers_there_are() -> None:
+    """Java's Integer.MIN_VALUE is a flag as good as any."""
+    assert outgoing(Message("t", b"x", flag=-(2**31)), "ID", SendConfig()).flag == -(2**31)
+    with pytest.raises(InvalidMessage, match="32 bits"):
+        outgoing(Message("t", b"x", flag=-(2**31) - 1), "ID", SendConfig())
+
+
 @pytest.mark.parametrize("message", ["x", None, b"x"])
 def test_what_is_no_message_is_named(message: Any) -> None:
     """A body in the place of a message is told what a message is."""

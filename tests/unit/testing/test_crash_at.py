@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -39,3 +42,12 @@ def test_a_point_there_is_none_of() -> None:
         crash_at("after_decision"),
     ):
         pass
+
+
+def test_a_process_that_is_started_inside_of_two_dies_of_either() -> None:
+    """The inner block takes nothing from the outer one, nor from what was armed for this process by its environment."""
+    with crash_at("half_sent"), crash_at("after_vote", arrival=2):
+        for name in ("half_sent", "after_vote"):
+            meet = f"from rmqspark.fault_points import fault_point; fault_point({name!r}); fault_point({name!r})"
+            died = subprocess.run([sys.executable, "-c", meet], check=False)
+            assert died.returncode == -signal.SIGKILL
