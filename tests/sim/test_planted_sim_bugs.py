@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,3 +22,11 @@ def test_each_planted_bug_is_caught(bug: PlantedBug, monkeypatch: pytest.MonkeyP
     """What others have lost messages by, outside the store, breaks a law."""
     bug.plant(monkeypatch)
     assert run(bug.seed).violations
+
+
+def test_the_page_names_each_with_its_seed() -> None:
+    """docs/reliability.md, in its table."""
+    page = Path(__file__).parents[2] / "docs" / "reliability.md"
+    rows = [line for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
+    for bug in BUGS:
+        assert any(bug.name in row and row.endswith(f" | {bug.seed} |") for row in rows), bug.name
