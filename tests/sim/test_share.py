@@ -71,12 +71,13 @@ def test_seeds_nobody_has_run(seed: int, amount: Callable[[int, int], int], tell
     tell(f"{last - first} seeds from {first}, {simulated_s:,.0f} s simulated, {acknowledged:,} sends acknowledged")
 
 
-def test_a_seed_is_a_run() -> None:
-    """Whatever process runs it, and however that one hashes: time, wire, disks and clients are the same to the byte."""
+def test_a_seed_is_a_run(tmp_path: Path) -> None:
+    """Whatever process runs it, wherever, and however that one hashes: time, wire, disks and clients are the same to
+    the byte."""
     command = [sys.executable, "-m", "rmqspark.testing.sim", "--seed", str(TWICE), "--json"]
     processes = [
-        subprocess.Popen(command, env={**os.environ, "PYTHONHASHSEED": hash_seed}, stdout=subprocess.PIPE)
-        for hash_seed in ("1", "3")
+        subprocess.Popen(command, cwd=cwd, env={**os.environ, "PYTHONHASHSEED": hash_seed}, stdout=subprocess.PIPE)
+        for hash_seed, cwd in (("1", tmp_path), ("3", tmp_path.parent))
     ]
     first, second = (json.loads(process.communicate()[0]) for process in processes)
     assert first["traceHash"] == second["traceHash"]

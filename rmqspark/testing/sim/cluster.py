@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 NAMESRV_PORT = 9876
 BROKER_PORT = 10911
-STORE_DIR = "store"
+STORE_DIR = "/simulated/store"  # absolute: brokers tell it, and a seed must not go by where it is run
 
 
 @dataclass(frozen=True)
