@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from rmqspark.broker.room import require_room
 from rmqspark.errors import GroupNotFound, NoPermission
 from rmqspark.protocol.bodies.admin import SubscriptionGroupConfig, SubscriptionGroupTable
 from rmqspark.protocol.bodies.route import DataVersion
@@ -83,12 +84,7 @@ class SubscriptionGroups:
 
     def require_room(self, groups: Iterable[str]) -> None:
         """Raises NoPermission where there may not be so many more; those that are there already are none."""
-        new = set(groups) - self._groups.keys()
-        if new and len(self._groups) + len(new) > self._max_groups:
-            raise NoPermission(
-                f"This broker has {len(self._groups)} groups; {self._max_groups} are the most it may have.",
-                hint="Delete some, or raise max_group_nums.",
-            )
+        require_room("groups", self._groups, groups, self._max_groups, "max_group_nums")
 
     def remove(self, group: str, now_ms: int) -> bool:
         """Whether there was such a group."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from rmqspark.broker.room import require_room
 from rmqspark.errors import InvalidQueue, NoPermission, TopicNotFound
 from rmqspark.protocol.bodies.route import DataVersion, RegisterBrokerBody, TopicConfig, TopicConfigTable
 from rmqspark.protocol.names import (
@@ -103,12 +104,7 @@ class TopicTable:
 
     def require_room(self, topics: Iterable[str]) -> None:
         """Raises NoPermission where there may not be so many more; those that are there already are none."""
-        new = set(topics) - self._topics.keys()
-        if new and len(self._topics) + len(new) > self._max_topics:
-            raise NoPermission(
-                f"This broker has {len(self._topics)} topics; {self._max_topics} are the most it may have.",
-                hint="Delete some, or raise max_topic_nums.",
-            )
+        require_room("topics", self._topics, topics, self._max_topics, "max_topic_nums")
 
     def remove(self, topic: str, now_ms: int) -> bool:
         """Whether there was such a topic."""
