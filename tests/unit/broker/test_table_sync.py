@@ -23,12 +23,14 @@ from ..replication.pair import until
 from ..store.store_bench import StoreBench
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     import msgspec
     import pytest
 
     from rmqspark.remoting.response import Response
+
+    Told = Callable[[int, int], Awaitable[tuple[int | None, int | None]]]
 
 TABLES = {
     RequestCode.GET_ALL_TOPIC_CONFIG: TopicConfigTable({"orders": TopicConfig(topicName="orders")}).encode(),
@@ -102,23 +104,36 @@ def halves_ended(offset: int, log_end: int) -> dict[RequestCode, bytes]:
     }
 
 
+@asynccontextmanager
+async def a_copy(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[StoreBench, BrokerTables, Told]]:
+    """A slave's store, its tables, and a round that asks a master whose half messages had ended as told."""
+    async with a_master() as master:
+        bench = StoreBench()
+        sync, tables = sync_of(store=bench)
+        sync.master = master.address
+
+        async def told(offset: int, log_end: int) -> tuple[int | None, int | None]:
+            for code, body in halves_ended(offset, log_end).items():
+                monkeypatch.setitem(TABLES, code, body)
+            await sync.run_round()
+            committed = tables.offsets.committed
+            return committed(CHECK_GROUP, HALF_TOPIC, 0), committed("billing", "orders", 0)
+
+        yield bench, tables, told
+        await sync.close()
+
+
 def test_delays_that_were_delivered_where_the_log_has_not_come_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a stock master, too, which does not say where its log was then."""
 
     async def talk() -> None:
-        async with a_master() as master:
-            bench = StoreBench()
-            sync, tables = sync_of(store=bench)
-            sync.master = master.address
+        async with a_copy(monkeypatch) as (bench, tables, told):
             monkeypatch.setitem(TABLES, RequestCode.GET_ALL_DELAY_OFFSET, DelayOffsetTable({3: 7}).encode())
-            for code, body in halves_ended(0, 100).items():
-                monkeypatch.setitem(TABLES, code, body)
-            await sync.run_round()
+            await told(0, 100)
             assert tables.delays.next_offsets == {}
             bench.send("orders", 0, b"what the master had then")
-            await sync.run_round()
+            await told(0, 100)
             assert tables.delays.next_offsets == {3: 7}
-            await sync.close()
 
     asyncio.run(talk())
 
@@ -127,24 +142,12 @@ def test_half_messages_whose_ends_have_not_come_are_open(monkeypatch: pytest.Mon
     """A slave that takes its master's place would pass over those that ended where its log has not come to."""
 
     async def talk() -> None:
-        async with a_master() as master:
-            bench = StoreBench()
-            sync, tables = sync_of(store=bench)
-            sync.master = master.address
-
-            async def told(offset: int, log_end: int) -> tuple[int | None, int | None]:
-                for code, body in halves_ended(offset, log_end).items():
-                    monkeypatch.setitem(TABLES, code, body)
-                await sync.run_round()
-                committed = tables.offsets.committed
-                return committed(CHECK_GROUP, HALF_TOPIC, 0), committed("billing", "orders", 0)
-
+        async with a_copy(monkeypatch) as (bench, _, told):
             assert await told(6, 100) == (None, 6)
             bench.send("orders", 0, b"what the master had then")
             assert bench.store.end_offset >= 100
             assert await told(7, 1000) == (6, 7), "the first word holds by now"
             assert await told(8, bench.store.end_offset) == (8, 8)
-            await sync.close()
 
     asyncio.run(talk())
 
@@ -153,25 +156,14 @@ def test_the_word_of_a_master_ends_with_its_connection(monkeypatch: pytest.Monke
     """It may have been started again without the end of its log: what had ended there is open once more."""
 
     async def talk() -> None:
-        async with a_master() as master:
-            bench = StoreBench()
-            sync, tables = sync_of(store=bench)
-            sync.master = master.address
-
-            async def told(offset: int, log_end: int) -> int | None:
-                for code, body in halves_ended(offset, log_end).items():
-                    monkeypatch.setitem(TABLES, code, body)
-                await sync.run_round()
-                return tables.offsets.committed(CHECK_GROUP, HALF_TOPIC, 0)
-
-            assert await told(6, 100) is None
-            monkeypatch.delitem(TABLES, RequestCode.GET_ALL_TOPIC_CONFIG)
-            await sync.run_round()
-            monkeypatch.undo()
+        async with a_copy(monkeypatch) as (bench, _, told):
+            assert await told(6, 100) == (None, 6)
+            with monkeypatch.context() as unheard:
+                unheard.delitem(TABLES, RequestCode.GET_ALL_TOPIC_CONFIG)
+                await told(6, 100)
             bench.send("orders", 0, b"what came in the place of that")
             assert bench.store.end_offset >= 100
-            assert await told(2, bench.store.end_offset) == 2
-            await sync.close()
+            assert await told(2, bench.store.end_offset) == (2, 2)
 
     asyncio.run(talk())
 
