@@ -157,5 +157,5 @@ def _in_short(report: QueryReport) -> BatchFigures:
         report.batchAt,
         report.durationMs.get("triggerExecution", 0),
         report.inputRows,
-        sum(max(0, queue.latestOffset - queue.toOffset) for queue in report.queues),
+        report.behind,
     )

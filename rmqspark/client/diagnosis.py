@@ -49,10 +49,6 @@ class Case(NamedTuple):
         return self.report.durationMs.get("triggerExecution", 0)
 
     @property
-    def offsets_behind(self) -> int:
-        return sum(max(0, queue.latestOffset - queue.toOffset) for queue in self.report.queues)
-
-    @property
     def rows_by_queue(self) -> list[int]:
         return [queue.toOffset - queue.fromOffset for queue in self.report.queues]
 
@@ -85,7 +81,9 @@ def _ended(case: Case) -> Iterator[Advice]:
 
 def _growing(case: Case) -> Iterator[Advice]:
     seen = [each.offsetsBehind for each in case.known.history if each.offsetsBehind is not None]
-    seen.append(case.offsets_behind)
+    if case.report.behind is None:
+        return
+    seen.append(case.report.behind)
     if len(seen) >= 4 and seen[-1] > max(seen[0], ENOUGH_ROWS) and median(seen[len(seen) // 2 :]) > median(seen[:2]):
         yield Advice(
             "falling-behind",
@@ -96,11 +94,11 @@ def _growing(case: Case) -> Iterator[Advice]:
 
 
 def _small_limit(case: Case) -> Iterator[Advice]:
-    rows = case.report.inputRows
-    if rows and case.offsets_behind > 2 * rows and case.trigger_ms < FIXED_COST_MS and rows < SMALL_BATCH_ROWS:
+    rows, behind = case.report.inputRows, case.report.behind or 0
+    if rows and behind > 2 * rows and case.trigger_ms < FIXED_COST_MS and rows < SMALL_BATCH_ROWS:
         yield Advice(
             "small-limit",
-            f"A batch of {rows:,} rows takes {case.trigger_ms:,} ms while {case.offsets_behind:,} messages wait: "
+            f"A batch of {rows:,} rows takes {case.trigger_ms:,} ms while {behind:,} messages wait: "
             "what is paid is the batch, not the rows.",
             "Raise maxOffsetsPerTrigger, or leave it out.",
         )
@@ -109,7 +107,7 @@ def _small_limit(case: Case) -> Iterator[Advice]:
 def _fixed_cost(case: Case) -> Iterator[Advice]:
     rows = case.report.inputRows
     gaps = _gaps_ms(case)
-    if not rows or not gaps or rows >= SMALL_BATCH_ROWS or case.offsets_behind > 2 * rows:
+    if not rows or not gaps or rows >= SMALL_BATCH_ROWS or (case.report.behind or 0) > 2 * rows:
         return
     if case.trigger_ms >= NOTABLE_MS and median(gaps) < 1.2 * case.trigger_ms:
         yield Advice(

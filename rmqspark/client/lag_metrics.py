@@ -47,7 +47,7 @@ GAUGES = (
     Gauge("batch_input_rows", "Rows it read", lambda r: r.inputRows),
 )
 QUEUE_GAUGES = (
-    QueueGauge("queue_offsets_behind_latest", "Messages behind", lambda q: max(0, q.latestOffset - q.toOffset)),
+    QueueGauge("queue_offsets_behind_latest", "Messages behind", lambda q: q.behind),
     QueueGauge("queue_ms_behind_latest", "Age of its oldest message not read yet, ms", lambda q: q.behindMs),
 )
 PREFIX = "rmqspark_query_"

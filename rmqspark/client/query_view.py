@@ -114,7 +114,7 @@ def _reported(seen: SeenQuery, report: QueryReport) -> QueryView:
             queue.group,
             MessageQueue(queue.topic, queue.brokerName, queue.queueId),
             queue.toOffset,
-            queue.latestOffset if report.lag.maxOffsetsBehindLatest is not None else None,
+            None if queue.behind is None else queue.latestOffset,
             queue.behindMs,
         )
         for queue in report.queues

@@ -31,7 +31,7 @@ from rmqspark.source.failures import MAX_TEXT, early_failure, error_of
 from rmqspark.source.offsets import Offsets
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from pyspark.sql.streaming.listener import (
         QueryIdleEvent,
@@ -78,6 +78,7 @@ class LagListener(StreamingQueryListener):
         self._every_ms = every_ms
         self._metrics_file = Path(metrics_file) if metrics_file is not None else None
         self._reports: dict[str, QueryReport] = {}  # by run id; Spark calls from one thread
+        self._told: dict[str, QueryReport] = {}  # the last ones that have their lag
         self._told_ms: dict[str, int] = {}
         self._names: dict[str, str] = {}  # by run id too, as long as that is all that is known
 
@@ -99,6 +100,7 @@ class LagListener(StreamingQueryListener):
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         run_id = str(event.runId)
         self._told_ms.pop(run_id, None)
+        self._told.pop(run_id, None)
         name, report = self._names.pop(run_id, None), self._reports.pop(run_id, None)
         if report is not None:
             report.state = "failed" if event.exception else "stopped"
@@ -109,7 +111,7 @@ class LagListener(StreamingQueryListener):
 
     def metrics(self) -> str:
         """The figures of all running queries, in Prometheus' text format."""
-        return exposition(self._reports.values())
+        return exposition(self._told.values())
 
     @property
     def _client(self) -> ClusterClient:
@@ -120,6 +122,7 @@ class LagListener(StreamingQueryListener):
         now_ms = self._client.clock.monotonic_ms()
         if now_ms - self._told_ms.get(report.runId, now_ms - self._every_ms) >= self._every_ms:
             self._told_ms[report.runId] = now_ms
+            self._told[report.runId] = report
             self._send(report)
 
     def _tell_of_failure(self, query_id: str, run_id: str, name: str, exception: str) -> None:
@@ -138,9 +141,12 @@ class LagListener(StreamingQueryListener):
         try:
             measure_lag(client, report)
             report_query(client, report)
-            self._write_metrics()
-        except (RmqError, OSError) as error:
+        except RmqError as error:
             _log.warning("How query %s stands could not be told: %s", report.name or report.queryId, error)
+        try:
+            self._write_metrics()  # also that nothing is known: else the file says what was, as if it were
+        except OSError as error:
+            _log.warning("How query %s stands could not be written: %s", report.name or report.queryId, error)
 
     def _write_metrics(self) -> None:
         """Whole or not at all: a scraper may look at any time."""
@@ -198,21 +204,21 @@ def measure_lag(client: ClusterClient, report: QueryReport) -> None:
     except RmqError as error:
         _log.warning("How far query %s is behind is not known: %s", report.name or report.queryId, error)
         client.outages.look(brokers)
-        report.lag = QueryLag()
-        return
-    add_lag(report, lags, client.clock.now_ms())
-    if silent:
-        report.lag = QueryLag()
+        lags, silent = [], frozenset(brokers)
+    add_lag(report, lags, client.clock.now_ms(), silent)
 
 
-def add_lag(report: QueryReport, lags: Sequence[QueueLag], now_ms: int) -> None:
-    """Puts into `report` how far it is behind, in the queues that are still there."""
+def add_lag(report: QueryReport, lags: Sequence[QueueLag], now_ms: int, silent: Collection[str] = ()) -> None:
+    """Puts into `report` how far it is behind, in the queues that are still there. Of brokers that are `silent` it is
+    unknown, and with that the total."""
     by_queue = {lag.queue: lag for lag in lags}
     for queue in report.queues:
         lag = by_queue.get(_place(queue))
         if lag is not None:
             queue.latestOffset, queue.behindMs = lag.end, lag.behind_ms(now_ms)
-    total = figures(lags, now_ms)
+        else:
+            queue.latestOffset, queue.behindMs = -1 if queue.brokerName in silent else queue.toOffset, None
+    total = figures([] if silent else lags, now_ms)
     report.lag = QueryLag(
         total.min_offsets, total.max_offsets, total.avg_offsets, total.estimated_total_bytes, total.max_ms
     )
@@ -228,7 +234,7 @@ def _queues(start_text: str | None, end_text: str | None) -> Iterable[QueryQueue
     if start is not None:
         before = start.reading(end.positions.__contains__).positions
     return [
-        QueryQueue(end.group, *queue, fromOffset=min(before.get(queue, at), at), toOffset=at, latestOffset=at)
+        QueryQueue(end.group, *queue, fromOffset=min(before.get(queue, at), at), toOffset=at)
         for queue, at in sorted(end.positions.items())
     ]
 

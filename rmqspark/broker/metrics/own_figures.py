@@ -10,6 +10,8 @@ from rmqspark.broker.metrics.turns import Turns
 from rmqspark.txn.coordinator.ledger import is_open
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rmqspark.broker.metrics.figures import Figures
     from rmqspark.broker.queries import SparkQueries
     from rmqspark.protocol.bodies.queries import QueryReport
@@ -48,16 +50,22 @@ async def tell_queries(figures: Figures, queries: SparkQueries) -> None:
 
 def _tell_query(figures: Figures, report: QueryReport) -> None:
     labels = report.name or report.queryId, report.queryId
-    queues: dict[tuple[str, str, str, int], int] = {}
-    for queue in report.queues:  # two sources of a query may read the same: it counts where the slower one is
-        place = queue.group, queue.topic, queue.brokerName, queue.queueId
-        queues[place] = max(0, queue.latestOffset - queue.toOffset, queues.get(place, 0))
-    behind: Counter[str] = Counter()
-    for (group, *_), messages in queues.items():
-        behind[group] += messages
-    for source, messages in behind.items():
-        figures.add(QUERY_OFFSETS_BEHIND, (*labels, source), messages)
+    for group, messages in _behind_by_group(report).items():
+        figures.add(QUERY_OFFSETS_BEHIND, (*labels, group), messages)
     if report.lag.maxMsBehindLatest is not None:
         figures.add(QUERY_SECONDS_BEHIND, labels, report.lag.maxMsBehindLatest / 1000)
     if (batch_ms := report.durationMs.get("triggerExecution")) is not None:
         figures.add(QUERY_BATCH, labels, batch_ms / 1000)
+
+
+def _behind_by_group(report: QueryReport) -> Mapping[str, int]:
+    """Of groups whose queues are all known of: no figure is better than one that is too low."""
+    queues: dict[tuple[str, str, str, int], int] = {}
+    for queue in report.queues:  # two sources of a query may read the same: it counts where the slower one is
+        place = queue.group, queue.topic, queue.brokerName, queue.queueId
+        queues[place] = max(queue.behind or 0, queues.get(place, 0))
+    behind: Counter[str] = Counter()
+    for (group, *_), messages in queues.items():
+        behind[group] += messages
+    unknown = {queue.group for queue in report.queues if queue.behind is None}
+    return {group: messages for group, messages in behind.items() if group not in unknown}

@@ -15,7 +15,8 @@ from rmqspark.protocol.headers.types import Int32, Int64
 class QueryQueue(Body):
     """One queue of a query: its last batch read [fromOffset, toOffset), and the queue ended at latestOffset then.
 
-    `behindMs` is for how long the first message not read yet has been stored; absent where that is unknown.
+    -1 where that was not to be known. `behindMs` is for how long the first message not read yet has been stored; absent
+    where that is unknown.
     """
 
     group: str = ""
@@ -24,8 +25,13 @@ class QueryQueue(Body):
     queueId: Int32 = 0
     fromOffset: Int64 = 0
     toOffset: Int64 = 0
-    latestOffset: Int64 = 0
+    latestOffset: Int64 = -1
     behindMs: Int64 | None = None
+
+    @property
+    def behind(self) -> int | None:
+        """In messages."""
+        return None if self.latestOffset < 0 else max(0, self.latestOffset - self.toOffset)
 
 
 class QueryLag(Body):
@@ -60,6 +66,12 @@ class QueryReport(Body):
     cores: Int32 = 0
     lag: QueryLag = msgspec.field(default_factory=QueryLag)
     queues: list[QueryQueue] = []
+
+    @property
+    def behind(self) -> int | None:
+        """In messages; None where it is unknown of any queue."""
+        each = [queue.behind for queue in self.queues]
+        return None if None in each else sum(filter(None, each))
 
 
 class BatchFigures(Body):

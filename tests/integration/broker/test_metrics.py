@@ -184,6 +184,8 @@ def report_query(mq: LocalCluster) -> None:
             QueryQueue("spark-1", "orders", "broker-a", 0, 0, 3, 10),
             QueryQueue("spark-1", "orders", "broker-a", 0, 0, 4, 10),
             QueryQueue("spark-1", "paid", "broker-a", 0, 0, 1, 2),
+            QueryQueue("spark-2", "paid", "broker-a", 0, 0, 1, 2),
+            QueryQueue("spark-2", "paid", "broker-b", 0, 0, 1),
         ],
     )
     call(mq, RequestCode.RMQ_QUERY_REPORT, None, report.encode(standard=True))
@@ -332,9 +334,11 @@ def test_requests_are_timed_by_code_and_outcome(watched: Watched) -> None:
 
 
 def test_queries_say_how_far_they_are_behind(watched: Watched) -> None:
-    """As their listeners told the broker; a queue that two sources read counts where the slower is."""
+    """As their listeners told the broker; a queue that two sources read counts where the slower is, and where one is
+    not known of there is no figure."""
     query = {"query": "totals", "query_id": "q-1"}
     assert watched.after.value("rmqspark_query_offsets_behind", **query, source="spark-1") == 7 + 1
+    assert 'source="spark-2"' not in watched.after.text
     assert watched.after.value("rmqspark_query_seconds_behind", **query) == 4.0
     assert watched.after.value("rmqspark_query_batch_duration_seconds", **query) == 1.5
 

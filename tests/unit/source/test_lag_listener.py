@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import socket
 import uuid
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,10 +15,13 @@ from rmqspark.client.lag import QueueLag, figures
 from rmqspark.client.lag_metrics import GAUGES, exposition
 from rmqspark.errors import InvalidArgument
 from rmqspark.model import MessageQueue
+from rmqspark.protocol.bodies.queries import QueryLag
 from rmqspark.source.lag import LagListener, Spark, add_lag, positions_of, report_of
 from rmqspark.source.offsets import Offsets
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rmqspark.protocol.bodies.queries import QueryReport
 
 Q0, Q1 = MessageQueue("orders", "broker-a", 0), MessageQueue("orders", "broker-b", 0)
@@ -118,6 +123,31 @@ def test_a_queue_that_has_gone_keeps_nothing_else_from_being_told() -> None:
     add_lag(report, [QueueLag(Q0, 9, 19, 4_000, 100)], now_ms=10_000)
     assert [(q.latestOffset, q.behindMs) for q in report.queues] == [(19, 6_000), (1, None)]
     assert report.lag.maxOffsetsBehindLatest == 10
+    assert report.behind == 10
+
+
+def test_behind_a_broker_that_is_silent_nothing_is_known() -> None:
+    """Nothing behind would be the wrong word for it: alarms would end when the broker does."""
+    report = reported((None, offset({Q0: 9, Q1: 1})))
+    assert report.behind is None, "not looked at yet"
+    add_lag(report, [QueueLag(Q0, 9, 19, 4_000, 100)], now_ms=10_000, silent={"broker-b"})
+    assert ([queue.behind for queue in report.queues], report.behind) == ([10, None], None)
+    assert report.lag == QueryLag()
+    (line,) = [line for line in exposition([report]).splitlines() if "offsets_behind_latest{" in line]
+    assert 'broker="broker-a"' in line
+
+
+def test_what_is_not_known_any_more_is_not_in_the_file(tmp_path: Path) -> None:
+    """With the last lag in it, it would say for ever what was before the brokers were gone."""
+    exposed = tmp_path / "rmq.prom"
+    exposed.write_text("rmqspark_query_max_offsets_behind_latest 5\n", encoding="utf-8")
+    with socket.create_server(("127.0.0.1", 0)) as nobody:
+        namesrv = f"127.0.0.1:{nobody.getsockname()[1]}"
+    listener = LagListener(namesrv, metrics_file=exposed)
+    listener.onQueryProgress(SimpleNamespace(progress=progress((None, offset({Q0: 9})))))  # type: ignore[arg-type]
+    text = exposed.read_text(encoding="utf-8")
+    assert "rmqspark_query_batch_id" in text
+    assert "behind" not in text
 
 
 def test_no_figure_is_there_twice() -> None:
