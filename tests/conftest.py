@@ -38,7 +38,7 @@ _COMMON = {
     "phases": [phase for phase in Phase if phase is not Phase.explain],
 }
 settings.register_profile("default", max_examples=60, **_COMMON)
-settings.register_profile("ci", max_examples=120, print_blob=True, **_COMMON)
+settings.register_profile("ci", max_examples=60, print_blob=True, **_COMMON)
 settings.register_profile("soak", max_examples=amount_of(60, 1000, SOAK_SHARE), print_blob=True, **_COMMON)
 settings.load_profile("ci" if os.environ.get("CI") else "default")
 
