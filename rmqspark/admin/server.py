@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -15,8 +14,7 @@ import uvicorn
 from rmqspark.admin.gate import MOST_BODY_BYTES
 from rmqspark.admin.http_connection import MOST_CONNECTIONS, MOST_HEADER_BYTES, HttpConnection
 from rmqspark.admin.mishaps import Mishaps
-from rmqspark.errors import InvalidArgument, PortInUse
-from rmqspark.remoting.address import format_address
+from rmqspark.remoting.address import cannot_listen, format_address
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -74,10 +72,7 @@ def _listening(config: AdminConfig) -> Iterator[socket.socket]:
         try:
             listener.bind((config.bind_address, config.port))
         except OSError as error:
-            if error.errno == errno.EADDRINUSE:
-                raise PortInUse(config.bind_address, config.port, "--admin-port") from error
-            where = format_address(config.bind_address, config.port)
-            raise InvalidArgument(f"Cannot listen on {where}: {error.strerror}.") from error
+            raise cannot_listen(error, config.bind_address, config.port, "--admin-port") from error
         yield listener
 
 

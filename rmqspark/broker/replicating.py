@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from rmqspark.protocol.headers.cluster import RegisterBrokerResponseHeader
     from rmqspark.store.message_store import MessageStore
 
+_PORTS: Final = 1 << 16
 _SEEKING_S: Final = 3.0  # between two looks for a master that cannot be reached
 
 log = structlog.get_logger("rmqspark.broker")
@@ -75,7 +76,7 @@ class MasterRole:
     async def listen(self, broker_port: int) -> None:
         """Opens the port for slaves. Raises PortInUse for one that was asked for by name."""
         wanted = self._config.ha_listen_port
-        self.master.port = wanted if wanted is not None else broker_port + 1
+        self.master.port = wanted if wanted is not None else (broker_port + 1) % _PORTS  # 0 is any
         try:
             await self._running.enter_async_context(self.master)
         except PortInUse:

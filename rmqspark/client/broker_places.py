@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqspark.client.routes import HEADLESS_FRESH_MS, MASTER_ID
+from rmqspark.client.routes import HEADLESS_FRESH_MS
+from rmqspark.protocol.names import MASTER_ID
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rmqspark.client.cluster_status import whole
-from rmqspark.client.routes import MASTER_ID
+from rmqspark.protocol.names import MASTER_ID
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from rmqspark.client.broker_admin import ADMIN_TIMEOUT_MS
 from rmqspark.client.futures import then
-from rmqspark.client.routes import MASTER_ID
 from rmqspark.errors import NotSupported, RmqError
 from rmqspark.protocol.bodies.replication import HaRuntimeInfo
 from rmqspark.protocol.codes import RequestCode
+from rmqspark.protocol.names import MASTER_ID
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

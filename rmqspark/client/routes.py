@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from rmqspark.errors import BodyError
 from rmqspark.message_queue import MessageQueue
-from rmqspark.protocol.names import Perm
+from rmqspark.protocol.names import MASTER_ID, Perm
 from rmqspark.whole_numbers import whole_number
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from rmqspark.protocol.bodies.route import ClusterInfo, TopicRouteData
 
-MASTER_ID = 0
 ROUTE_FRESH_MS = 30_000  # RocketMQ's pollNameServerInterval
 MAX_QUEUES = 65_536  # of one topic on one broker; what exceeds it is no route
 UNANSWERED_FRESH_MS = 5_000  # of a route that no name server would confirm: until they are asked again

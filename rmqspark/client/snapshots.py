@@ -17,7 +17,6 @@ from rmqspark.client.futures import then
 from rmqspark.client.queries import seen_queries
 from rmqspark.client.query_view import QueryView, view_of
 from rmqspark.client.replicas import ReplicaQuestions, Replicas
-from rmqspark.client.routes import MASTER_ID
 from rmqspark.client.silence import Silence
 from rmqspark.client.txn import transactions
 from rmqspark.client.user_topics import users_among
@@ -28,7 +27,7 @@ from rmqspark.protocol.bodies.route import TopicConfigTable
 from rmqspark.protocol.bodies.txn import TxnState
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.admin import TopicRequestHeader
-from rmqspark.protocol.names import CHECK_GROUP, DLQ_PREFIX, HALF_TOPIC, RETRY_PREFIX, is_system_group
+from rmqspark.protocol.names import CHECK_GROUP, DLQ_PREFIX, HALF_TOPIC, MASTER_ID, RETRY_PREFIX, is_system_group
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

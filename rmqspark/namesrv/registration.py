@@ -9,7 +9,6 @@ from rmqspark.errors import InvalidArgument, InvalidName
 from rmqspark.namesrv.speaker import Speaker
 from rmqspark.protocol.bodies.route import DataVersion, TopicConfigTable
 
-MASTER_ID = 0
 DEFAULT_TIMEOUT_MS = 120_000
 _MAX_NAME_LENGTH = 255
 _MAX_ADDRESSES = 64  # filter servers included

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING
 
 from rmqspark.errors import Busy, NoPermission, ServerFault
 from rmqspark.namesrv.registration import (
-    MASTER_ID,
     LiveBroker,
     Master,
     Registration,
@@ -32,7 +31,7 @@ from rmqspark.namesrv.registration import (
 )
 from rmqspark.namesrv.topic_queues import TopicQueues
 from rmqspark.protocol.bodies.route import BrokerData, ClusterInfo, DataVersion, QueueData, TopicRouteData
-from rmqspark.protocol.names import Perm
+from rmqspark.protocol.names import MASTER_ID, Perm
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

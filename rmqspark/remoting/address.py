@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import ipaddress
 
-from rmqspark.errors import InvalidArgument, Unreachable
+from rmqspark.errors import InvalidArgument, PortInUse, RmqError, Unreachable
 from rmqspark.whole_numbers import whole_number
 
 
@@ -21,6 +22,13 @@ def parse_address(address: str) -> tuple[str, int]:
 def format_address(host: str, port: int) -> str:
     """The reverse of `parse_address`."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def cannot_listen(error: OSError, host: str, port: int, setting: str) -> RmqError:
+    """The error for an address that the system lets nobody listen on; `setting` is what would change the port."""
+    if error.errno == errno.EADDRINUSE:
+        return PortInUse(host, port, setting)
+    return InvalidArgument(f"Cannot listen on {format_address(host, port)}: {error.strerror}.")
 
 
 def no_host_name(host: str, address: str) -> Unreachable:

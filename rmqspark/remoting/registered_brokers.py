@@ -14,7 +14,6 @@ from rmqspark.remoting.connection import AsyncConnection
 if TYPE_CHECKING:
     from rmqspark.remoting.access import Access
 
-MASTER_ID: Final = 0
 _CONNECT_TIMEOUT_MS: Final = 2_000
 _ANSWER_TIMEOUT_MS: Final = 3_000
 LONGEST_MS: Final = _CONNECT_TIMEOUT_MS + _ANSWER_TIMEOUT_MS

@@ -6,7 +6,6 @@ One loop, one thread, no locks. Work that a handler leaves behind runs as tasks 
 from __future__ import annotations
 
 import asyncio
-import errno
 import itertools
 import socket
 from typing import TYPE_CHECKING, Any, Self
@@ -15,7 +14,7 @@ import structlog
 
 from rmqspark.clock import sleep_us
 from rmqspark.errors import InvalidArgument, PortInUse
-from rmqspark.remoting.address import format_address, is_loopback
+from rmqspark.remoting.address import cannot_listen, format_address, is_loopback
 from rmqspark.remoting.closings import Closings
 from rmqspark.remoting.deadlines import ticks_of
 from rmqspark.remoting.gathered import LEAST_TOGETHER, by_shape
@@ -248,9 +247,7 @@ class RemotingServer:
                 self._connected, self._host, port, family=family, backlog=_BACKLOG, reuse_address=True
             )
         except OSError as error:
-            if error.errno == errno.EADDRINUSE:
-                raise PortInUse(self._host, port, self._port_setting) from error
-            raise InvalidArgument(f"Cannot listen on {format_address(self._host, port)}: {error.strerror}.") from error
+            raise cannot_listen(error, self._host, port, self._port_setting) from error
 
     def _connected(self) -> ServerConnection | Newcomer:
         connection = ServerConnection(self, next(self._ids))

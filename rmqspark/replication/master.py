@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
 
-from rmqspark.errors import DamagedFile, FrameError, InvalidArgument, PortInUse, RmqError
-from rmqspark.remoting.address import format_address
+from rmqspark.errors import DamagedFile, FrameError, InvalidArgument, RmqError
+from rmqspark.remoting.address import cannot_listen, format_address
 from rmqspark.remoting.stream import Stream
 from rmqspark.replication.acks import Slaves
 from rmqspark.replication.admission import NO_PROOF, PROTOCOL, STRANGER, Refused
@@ -49,7 +49,8 @@ class LogSource(Protocol):
 
 
 class Master:
-    """Serves slaves while its `async with` block runs. Raises PortInUse."""
+    """Serves slaves while its `async with` block runs. Raises PortInUse, or InvalidArgument for another address that
+    cannot be listened on."""
 
     def __init__(
         self,
@@ -78,7 +79,7 @@ class Master:
         try:
             self._server = await asyncio.start_server(self._accept, self._host, self.port)
         except OSError as error:
-            raise PortInUse(self._host, self.port, "ha_listen_port") from error
+            raise cannot_listen(error, self._host, self.port, "ha_listen_port") from error
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 

@@ -8,9 +8,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from rmqspark.errors import InvalidArgument
+from rmqspark.protocol.names import MASTER_ID
 from rmqspark.remoting.access import OPEN
 from rmqspark.remoting.address import parse_address
-from rmqspark.remoting.registered_brokers import MASTER_ID, registered_brokers
+from rmqspark.remoting.registered_brokers import registered_brokers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

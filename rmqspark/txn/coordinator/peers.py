@@ -9,9 +9,10 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from rmqspark.errors import Unreachable
+from rmqspark.protocol.names import MASTER_ID
 from rmqspark.remoting.access import OPEN
 from rmqspark.remoting.connection import AsyncConnection
-from rmqspark.remoting.registered_brokers import MASTER_ID, registered_brokers
+from rmqspark.remoting.registered_brokers import registered_brokers
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

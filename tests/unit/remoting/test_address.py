@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import os
+
 import pytest
 
-from rmqspark.errors import InvalidArgument
-from rmqspark.remoting.address import format_address, is_loopback, parse_address
+from rmqspark.errors import InvalidArgument, PortInUse
+from rmqspark.remoting.address import cannot_listen, format_address, is_loopback, parse_address
 
 
 @pytest.mark.parametrize(
@@ -33,3 +36,17 @@ def test_refused(text: str) -> None:
 def test_loopback(host: str, loopback: bool) -> None:
     """Only what this machine alone can reach counts as loopback."""
     assert is_loopback(host) is loopback
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "words"),
+    [
+        (errno.EADDRINUSE, PortInUse, "Port 80 on ::1 is in use"),
+        (errno.EACCES, InvalidArgument, r"Cannot listen on \[::1\]:80: Permission denied"),
+    ],
+)
+def test_a_port_is_called_in_use_only_where_it_is(number: int, kind: type[Exception], words: str) -> None:
+    """Another may be one that only root may have, or on an address that is another machine's."""
+    error = cannot_listen(OSError(number, os.strerror(number)), "::1", 80, "--port")
+    with pytest.raises(kind, match=words):
+        raise error

@@ -15,8 +15,8 @@ from rmqspark.admin.console.snippets import Snippets
 from rmqspark.admin.console.tables import Column, table
 from rmqspark.admin.reads import cluster as look
 from rmqspark.admin.schemas.cluster import BrokerView, SettingView
-from rmqspark.client.routes import MASTER_ID
 from rmqspark.errors import RequestTimeout, Unreachable
+from rmqspark.protocol.names import MASTER_ID
 
 if TYPE_CHECKING:
     from rmqspark.admin.console.frame import Frame
