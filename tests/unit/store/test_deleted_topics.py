@@ -27,7 +27,7 @@ MODES = pytest.mark.parametrize("config", [SMALL, SYNC], ids=["async", "sync"])
 CRASHES: list[Callable[[StoreBench], object]] = [
     StoreBench.kill,
     StoreBench.lose_power,
-    *(lambda bench, seed=seed: bench.lose_power(seed) for seed in range(12)),
+    *(lambda bench, seed=seed: bench.lose_power(seed) for seed in range(6)),
 ]
 BODIES = [b"%d" % number for number in range(8)]  # more than a file of a queue has room for
 
