@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ import pytest
 
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.delivery import Delivery, Parcel
-from rmqspark.client.outgoing import Outgoing
+from rmqspark.client.outgoing import Outgoing, SendConfig
 from rmqspark.client.producer import Producer
 from rmqspark.client.selection import Target
 from rmqspark.entropy import SystemEntropy
@@ -438,6 +439,72 @@ def test_an_asynchronous_send_ends_though_its_producer_was_closed_meanwhile() ->
         future = Delivery(cluster, "g", tries=3).deliver_later(PARCEL, Target(), 3000, pool)
         with pytest.raises(Busy):
             future.result(60)
+
+
+def test_an_asynchronous_send_that_may_have_arrived_says_so_when_its_producer_is_closed() -> None:
+    """Its connection is ended without an answer: not that nothing was sent, as AlreadyClosed would say."""
+    sent = threading.Event()
+    with (
+        ScriptedPeer([expect(SEND), lambda _: sent.set(), wait_for_close()]) as server,
+        namesrv(route(server.address)) as names,
+    ):
+        producer = Producer(names.address, config=SendConfig(send_msg_timeout=200))
+        future = producer.send_async(Message("t", b"on its way"), timeout_ms=60_000)
+        assert sent.wait(60)
+        producer.close()
+        with pytest.raises(ConnectionLost):
+            future.result(60)
+
+
+def test_an_asynchronous_send_that_may_have_arrived_says_so_when_its_topic_has_gone() -> None:
+    """As `send` does: the failure of the first try is the story, not that there is nowhere to go for a second."""
+    with (
+        ScriptedPeer([expect(SEND), cut()]) as server,
+        ScriptedPeer(
+            [
+                *(ASKED_ROUTE, answer(body=route(server.address).encode(standard=True))),
+                *(ASKED_ROUTE, NO_TOPIC, ASKED_BROKERS, answer(body=registered(server.address).encode(standard=True))),
+                *(ASKED_ROUTE, NO_TOPIC, wait_for_close()),
+            ]
+        ) as names,
+        ClusterClient(names.address) as cluster,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        future = Delivery(cluster, "g", tries=3).deliver_later(PARCEL, ANYWHERE, 3000, pool)
+        with pytest.raises(ConnectionLost):
+            future.result(60)
+
+
+def test_no_try_begins_when_the_time_is_over() -> None:
+    """A second try that waited for its turn is not made: it would be stored, and reported as not sent."""
+    clock, turn = ManualClock(), threading.Event()
+    with (
+        broker(expect(SEND), answer(BUSY)) as server,
+        namesrv(route(server.address)) as names,
+        ClusterClient(names.address, clock=clock) as cluster,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        pool.submit(turn.wait, 60)
+        future = Delivery(cluster, "g", tries=3).deliver_later(PARCEL, ANYWHERE, 3000, pool)
+        while not pool._work_queue.qsize():
+            assert not future.done()
+        clock.advance(seconds=4)
+        turn.set()
+        with pytest.raises(Busy):
+            future.result(60)
+
+
+@pytest.mark.parametrize("refused", [(), (expect(SEND), answer(BUSY))])
+def test_a_route_that_took_all_the_time_is_told_and_nothing_is_sent(refused: tuple[Step, ...]) -> None:
+    """Neither at first nor as a further try: it would be stored while its sender hears that it is not."""
+    clock = ManualClock()
+    with broker(*refused) if refused else ScriptedPeer() as server:
+        known = answer(body=route(server.address).encode(standard=True))
+        late = (ASKED_ROUTE, lambda _: clock.advance(seconds=4), known)
+        script = [*((ASKED_ROUTE, known) if refused else ()), *late, wait_for_close()]
+        with ScriptedPeer(script) as names, ClusterClient(names.address, clock=clock) as cluster:
+            with pytest.raises(Busy if refused else Unreachable, match=None if refused else "Nothing was sent"):
+                Delivery(cluster, "g", tries=3).deliver(PARCEL, ANYWHERE, 3000)
 
 
 def test_a_oneway_message_asks_for_no_answer() -> None:
