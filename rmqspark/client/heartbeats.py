@@ -2,7 +2,7 @@
 
 One daemon thread for a whole client, started with the first producer: every 30 seconds, and at once when a broker is
 new, it sends HEART_BEAT to each broker the client uses (spec: requests, sections 5 and 8). A broker that does not
-answer is tried again the next time; nothing else depends on it.
+answer is tried again the next time. Who is to be known to all brokers has them looked for each time, too.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from rmqspark.errors import RmqError
 from rmqspark.protocol.bodies.client import HeartbeatData, ProducerData
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from rmqspark.client.broker_client import BrokerClient
 
 INTERVAL_S = 30.0
@@ -31,6 +33,8 @@ class Heartbeats:
         self._client_id = client_id
         self._groups: set[str] = set()
         self._brokers: dict[str, BrokerClient] = {}
+        self._look: Callable[[], Iterable[BrokerClient]] | None = None
+        self._has_looked = True  # the last time with success
         self._changed = threading.Condition()
         self._due = False
         self._stopped = False
@@ -64,6 +68,14 @@ class Heartbeats:
             if self._groups:
                 self._wake()
 
+    def reach_all(self, look: Callable[[], Iterable[BrokerClient]]) -> None:
+        """The same to all that `look` finds, before every beat: also to those that come later. It may raise RmqError,
+        and is called on the thread of the heartbeats."""
+        with self._changed:
+            self._look = look
+            if self._groups:
+                self._wake()
+
     def stop(self) -> None:
         """No heartbeat is begun any more."""
         with self._changed:
@@ -89,12 +101,28 @@ class Heartbeats:
                 if self._stopped:
                     return
                 self._due = False
+            self._look_for_brokers()
+            with self._changed:
                 brokers = list(self._brokers.values()) if self._groups else []
                 heartbeat = HeartbeatData(
                     clientID=self._client_id, producerDataSet=[ProducerData(group) for group in sorted(self._groups)]
                 )
             for broker in brokers:
                 self._beat(broker, heartbeat)
+
+    def _look_for_brokers(self) -> None:
+        if self._look is None:
+            return
+        try:
+            found = {broker.name: broker for broker in self._look()}
+        except RmqError as error:
+            level = logging.WARNING if self._has_looked and not self._stopped else logging.DEBUG
+            _log.log(level, "Which brokers there are is not known, and asked again every %d s: %s", INTERVAL_S, error)
+            self._has_looked = False
+            return
+        self._has_looked = True
+        with self._changed:
+            self._brokers = found | self._brokers
 
     @staticmethod
     def _beat(broker: BrokerClient, heartbeat: HeartbeatData) -> None:

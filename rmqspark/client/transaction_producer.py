@@ -42,10 +42,11 @@ from rmqspark.protocol.records.properties import Property, encode_properties
 from rmqspark.protocol.records.record import SysFlag, decode_record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from types import TracebackType
     from typing import Self
 
+    from rmqspark.client.broker_client import BrokerClient
     from rmqspark.clock import Clock
     from rmqspark.entropy import Entropy
     from rmqspark.message_queue import MessageQueue
@@ -77,8 +78,8 @@ class TransactionListener(Protocol):
 class TransactionProducer:
     """Sends messages of transactions. Safe to share between threads; a context manager.
 
-    From its construction on it answers the brokers' questions about half messages of its group, so an application that
-    starts again makes one even if it has nothing to send.
+    From its construction on it answers the brokers' questions about half messages of its group, also those of brokers
+    that come later, so an application that starts again makes one even if it has nothing to send.
     """
 
     def __init__(
@@ -112,7 +113,7 @@ class TransactionProducer:
             worth_another=surely_not_stored,
         )
         self._cluster.heartbeats.add_producer(group)
-        self._reach_brokers()
+        self._cluster.heartbeats.reach_all(self._brokers)
 
     def __enter__(self) -> Self:
         return self
@@ -205,13 +206,9 @@ class TransactionProducer:
 
     # --- the brokers' questions --------------------------------------------------------------------------------------
 
-    def _reach_brokers(self) -> None:
-        """Has every broker know of this producer, so that it is asked about what its predecessors left open."""
-        try:
-            for name in self._cluster.cluster_info().brokerAddrTable:
-                self._cluster.heartbeats.reach(self._cluster.broker(name))
-        except RmqError as error:
-            log.warning("brokers are told of group %s only with the first send: %s", self.group, error)
+    def _brokers(self) -> Iterator[BrokerClient]:
+        """All of them: any may have something open of this group's, and asks only those it knows."""
+        return map(self._cluster.broker, self._cluster.cluster_info().brokerAddrTable)
 
     def _asked(self, address: str, command: Command, body: memoryview) -> Reply | None:
         """On a reader thread: nothing may wait here."""

@@ -502,9 +502,12 @@ def test_a_route_that_took_all_the_time_is_told_and_nothing_is_sent(refused: tup
         known = answer(body=route(server.address).encode(standard=True))
         late = (ASKED_ROUTE, lambda _: clock.advance(seconds=4), known)
         script = [*((ASKED_ROUTE, known) if refused else ()), *late, wait_for_close()]
-        with ScriptedPeer(script) as names, ClusterClient(names.address, clock=clock) as cluster:
-            with pytest.raises(Busy if refused else Unreachable, match=None if refused else "Nothing was sent"):
-                Delivery(cluster, "g", tries=3).deliver(PARCEL, ANYWHERE, 3000)
+        with (
+            ScriptedPeer(script) as names,
+            ClusterClient(names.address, clock=clock) as cluster,
+            pytest.raises(Busy if refused else Unreachable, match=None if refused else "Nothing was sent"),
+        ):
+            Delivery(cluster, "g", tries=3).deliver(PARCEL, ANYWHERE, 3000)
 
 
 def test_a_oneway_message_asks_for_no_answer() -> None:
