@@ -196,8 +196,7 @@ class _Resend:
         assert isinstance(error, RmqError)
         more = f"; up to {behind} behind the one that was not come again with it" if behind else ""
         story = f"{self._sent} of {counted(self._plan.count, 'dead letter')} were sent again{more}."
-        error.message = f"{error.message.rstrip('.')}. {story}"
-        error.args = (error.message,)
+        error.retell(f"{error.message.rstrip('.')}. {story}")
         return error
 
 
