@@ -2,13 +2,16 @@
 
 One daemon thread for a whole client, started with the first producer: every 30 seconds, and at once when a broker is
 new, it sends HEART_BEAT to each broker the client uses (spec: requests, sections 5 and 8). A broker that does not
-answer is tried again the next time. Who is to be known to all brokers has them looked for each time, too.
+answer is tried again the next time. Who is to be known to all brokers has them looked for each time, too. A process
+that was forked has a thread of its own from its first send on.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import threading
+import weakref
 from concurrent.futures import wait
 from typing import TYPE_CHECKING
 
@@ -24,6 +27,7 @@ INTERVAL_S = 30.0
 JOIN_S = 1.0
 GOOD_BYE_S = 3.0  # for brokers to hear of it; they also notice when the connection ends
 _log = logging.getLogger(__name__)
+_all: weakref.WeakSet[Heartbeats] = weakref.WeakSet()
 
 
 class Heartbeats:
@@ -35,10 +39,9 @@ class Heartbeats:
         self._brokers: dict[str, BrokerClient] = {}
         self._look: Callable[[], Iterable[BrokerClient]] | None = None
         self._has_looked = True  # the last time with success
-        self._changed = threading.Condition()
-        self._due = False
         self._stopped = False
-        self._thread: threading.Thread | None = None
+        self._begin()
+        _all.add(self)
 
     def add_producer(self, group: str) -> None:
         with self._changed:
@@ -61,7 +64,7 @@ class Heartbeats:
 
     def reach(self, broker: BrokerClient) -> None:
         """Announces this client to `broker` from now on. Cheap where it is known already."""
-        if broker.name in self._brokers:
+        if broker.name in self._brokers and (self._thread is not None or not self._groups):
             return
         with self._changed:
             self._brokers[broker.name] = broker
@@ -86,6 +89,11 @@ class Heartbeats:
         """Waits a moment for a heartbeat under way; with its connection closed it ends at once."""
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(JOIN_S)
+
+    def _begin(self) -> None:
+        self._changed = threading.Condition()
+        self._due = False
+        self._thread: threading.Thread | None = None
 
     def _wake(self) -> None:
         self._due = True
@@ -130,3 +138,12 @@ class Heartbeats:
             broker.heartbeat(heartbeat)
         except RmqError as error:
             _log.debug("%s takes no heartbeat: %s", broker.name, error)
+
+
+def _begin_anew() -> None:
+    """In a forked child: a lock may be held by a thread that is not there."""
+    for heartbeats in list(_all):
+        heartbeats._begin()
+
+
+os.register_at_fork(after_in_child=_begin_anew)

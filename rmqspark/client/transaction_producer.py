@@ -10,6 +10,7 @@ So message and transaction come about together or not at all, whatever dies in b
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
@@ -99,9 +100,7 @@ class TransactionProducer:
         self.group = check_group(group)
         self._listener = listener
         self._config = config or SendConfig()
-        self._checks = ThreadPoolExecutor(_CHECK_THREADS, thread_name_prefix="rmqspark-check")
-        self._checking: set[Future[None]] = set()
-        self._checks_lock = threading.Lock()  # between a question that comes in and `close`
+        self._begin()
         self._closed = False
         self._cluster = ClusterClient(namesrv, clock=clock, entropy=entropy, on_request=self._asked, access=access)
         self._ids = MessageIds(self._cluster)
@@ -140,6 +139,8 @@ class TransactionProducer:
         where the broker had another word on the transaction before this one, from a `check`.
         """
         self._check_open()
+        if self._pid != os.getpid():
+            self._begin()
         check_message(message)
         if message.delay_level or message.deliver_time_ms:
             raise InvalidMessage("A message of a transaction cannot be delayed.", hint="Send it without a delay.")
@@ -159,11 +160,20 @@ class TransactionProducer:
         if was_closed:
             return
         try:
-            self._checks.shutdown(wait=False, cancel_futures=True)
-            wait(tuple(self._checking), self._config.send_msg_timeout / 1000)
+            if self._pid == os.getpid():
+                self._checks.shutdown(wait=False, cancel_futures=True)
+                wait(tuple(self._checking), self._config.send_msg_timeout / 1000)
             self._cluster.heartbeats.remove_producer(self.group)
         finally:
             self._cluster.close()
+
+    def _begin(self) -> None:
+        """Answers the brokers' questions in this process: one that is forked has none of its parent's threads, and is
+        asked once it has sent something."""
+        self._checks = ThreadPoolExecutor(_CHECK_THREADS, thread_name_prefix="rmqspark-check")
+        self._checking: set[Future[None]] = set()
+        self._checks_lock = threading.Lock()  # between a question that comes in and `close`
+        self._pid = os.getpid()
 
     # --- the way out -------------------------------------------------------------------------------------------------
 
