@@ -194,19 +194,19 @@ class TransactionProducer:
         decision = _DECISIONS.get(state)
         if decision is None:
             return
-        header = EndTransactionRequestHeader(
-            producerGroup=self.group,
-            tranStateTableOffset=receipt.queue_offset,
-            commitLogOffset=parse_offset_msg_id(receipt.offset_msg_id)[1],
-            commitOrRollback=decision,
-            msgId=receipt.msg_id,
-            fromTransactionCheck=False,
-            transactionId=receipt.msg_id,
-            topic=topic,
-            bname=receipt.queue.broker_name,
-        )
         name = receipt.queue.broker_name
         try:
+            header = EndTransactionRequestHeader(
+                producerGroup=self.group,
+                tranStateTableOffset=receipt.queue_offset,
+                commitLogOffset=parse_offset_msg_id(receipt.offset_msg_id)[1],
+                commitOrRollback=decision,
+                msgId=receipt.msg_id,
+                fromTransactionCheck=False,
+                transactionId=receipt.msg_id,
+                topic=topic,
+                bname=name,
+            )
             broker = self._cluster.broker(name)  # which a client that was closed while the listener worked refuses
             broker.call(RequestCode.END_TRANSACTION, header, timeout_ms=self._config.send_msg_timeout)
         except TransactionError:
