@@ -104,6 +104,9 @@ class Producer:
     ) -> Future[SendReceipt]:
         """Sends without waiting; the future ends as `send` would. Further tries are made in the background.
 
+        Its callbacks run on the thread that brings the broker's answers: they may send with `send_async`, and wait for
+        nothing.
+
         The first send to a topic may wait for its route, and those that come while a connection is made for a moment,
         until the ones before them are out. Messages sent one after the other to one queue are stored in this order
         unless one of them needs another try.

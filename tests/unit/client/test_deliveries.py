@@ -6,23 +6,29 @@ import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from queue import Queue
 from typing import TYPE_CHECKING
 
 import pytest
 
+from rmqspark.client.broker_line import BrokerLine
 from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.connections import _Slot
 from rmqspark.client.delivery import Delivery, Parcel
 from rmqspark.client.outgoing import Outgoing, SendConfig
 from rmqspark.client.producer import Producer
 from rmqspark.client.selection import Target
+from rmqspark.clock import SystemClock
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import (
     Busy,
+    Conflict,
     ConnectionLost,
     InvalidArgument,
     InvalidMessage,
     InvalidQueue,
     RequestTimeout,
+    RmqError,
     ServerFault,
     TopicNotFound,
     Unreachable,
@@ -30,10 +36,13 @@ from rmqspark.errors import (
 from rmqspark.model import Message, MessageQueue, SendStatus
 from rmqspark.protocol.bodies.route import BrokerData, ClusterInfo, QueueData, TopicRouteData
 from rmqspark.protocol.codes import RequestCode, ResponseCode
+from rmqspark.remoting.blocking import BlockingConnection
 from rmqspark.testing.manual_clock import ManualClock
-from rmqspark.testing.scripted_peer import ScriptedPeer, answer, cut, expect, wait_for_close
+from rmqspark.testing.scripted_peer import ScriptedPeer, answer, cut, expect, wait_for, wait_for_close
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rmqspark.model import SendReceipt
     from rmqspark.testing.scripted_peer import Step
 
@@ -508,6 +517,54 @@ def test_a_route_that_took_all_the_time_is_told_and_nothing_is_sent(refused: tup
             pytest.raises(Busy if refused else Unreachable, match=None if refused else "Nothing was sent"),
         ):
             Delivery(cluster, "g", tries=3).deliver(PARCEL, ANYWHERE, 3000)
+
+
+def test_a_callback_that_waits_for_an_answer_is_told_that_it_cannot() -> None:
+    """Its thread is the one that would bring it: the message would be stored, and reported as not answered."""
+    told: Queue[BaseException | None] = Queue()
+    listens = threading.Event()
+    with (
+        broker(expect(SEND), answer(**STORED), expect(SEND), wait_for(listens), answer(**STORED)) as server,
+        namesrv(route(server.address), asked=2) as names,
+        ClusterClient(names.address) as cluster,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        delivery = Delivery(cluster, "g", tries=3)
+        delivery.deliver(PARCEL, ANYWHERE, 3000)
+
+        def send_another(_: object) -> None:
+            told.put(error_of(lambda: delivery.deliver(PARCEL, ANYWHERE, 5000)))
+
+        delivery.deliver_later(PARCEL, ANYWHERE, 60_000, pool).add_done_callback(send_another)
+        listens.set()
+        assert isinstance(told.get(timeout=60), Conflict)
+
+
+def test_nor_can_it_on_the_thread_that_made_the_connection() -> None:
+    """It runs there where the answer was there first; what it waits for would be behind itself."""
+    told: Queue[BaseException | None] = Queue()
+    listens = threading.Event()
+    with broker() as server:
+
+        def connect() -> BlockingConnection:
+            assert listens.wait(60)
+            return BlockingConnection(server.address)
+
+        slot = _Slot(connect, server.address)
+        line = BrokerLine("broker-0", lambda: slot.live or slot.soon(), SystemClock())
+        waiting = slot.soon()
+        waiting.add_done_callback(lambda _: told.put(error_of(lambda: line.call(SEND, None, b"", timeout_ms=5000))))
+        listens.set()
+        assert isinstance(told.get(timeout=60), Conflict)
+        waiting.result().close()
+
+
+def error_of(call: Callable[[], object]) -> RmqError | None:
+    try:
+        call()
+    except RmqError as error:
+        return error
+    return None
 
 
 def test_a_oneway_message_asks_for_no_answer() -> None:
