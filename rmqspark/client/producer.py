@@ -156,7 +156,9 @@ class Producer:
         return recall(self._cluster, self.group, topic, recall_handle, self._config.timeout(timeout_ms))
 
     def close(self) -> None:
-        """Waits for asynchronous sends, tells the brokers good-bye and closes the connections. Again: does nothing."""
+        """Waits for asynchronous sends for up to `send_msg_timeout`, tells the brokers good-bye and closes the
+        connections: a send that is not answered by then may have arrived, and ends with ConnectionLost. Again: does
+        nothing."""
         if self._closed:
             return
         self._closed = True
