@@ -21,6 +21,11 @@ class RmqError(Exception):
     def __str__(self) -> str:
         return f"{self.message} {self.hint}".strip()
 
+    def retell(self, message: str, *, hint: str | None = None) -> None:
+        """The same error in other words, where more is known; a hint of None stays as it is."""
+        self.message, self.args = message, (message,)
+        self.hint = self.hint if hint is None else hint
+
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (type(self), self.message, self.hint, self.__dict__)
 

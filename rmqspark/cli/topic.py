@@ -71,6 +71,10 @@ def create(
     type_: Annotated[
         TopicType, typer.Option("--type", case_sensitive=False, help="What the topic is for.")
     ] = TopicType.NORMAL,
+    broker: Annotated[
+        list[str] | None,
+        typer.Option("--broker", help="Only on this one, which others may have it without; may be repeated."),
+    ] = None,
     namesrv: Namesrv = None,
     as_json: Json = False,
 ) -> None:
@@ -79,7 +83,13 @@ def create(
 
     with AdminClient(namesrv) as admin:
         admin.create_topic(
-            topic, queues, read_queues=read_queues, write_queues=write_queues, perm=perm, message_type=type_.value
+            topic,
+            queues,
+            read_queues=read_queues,
+            write_queues=write_queues,
+            perm=perm,
+            message_type=type_.value,
+            brokers=broker or None,
         )
         created = admin.topic(topic)
     _tell(created, "created", as_json=as_json)

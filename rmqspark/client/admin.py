@@ -84,9 +84,11 @@ class AdminClient:
         brokers: Sequence[str] | None = None,
         exist_ok: bool = False,
     ) -> None:
-        """Creates a topic with `queues` queues on each broker (all masters, unless some are named).
+        """Creates a topic with `queues` queues on each broker: all masters, or those of `brokers`, to which one that
+        exists on others can be brought so.
 
-        Returns when every name server shows it. InvalidArgument if it exists, unless `exist_ok`, which leaves it alone.
+        Returns when every name server shows it. InvalidArgument if it exists there, unless `exist_ok`, which leaves it
+        alone.
         """
         config = admin_topics.topic_config(
             name,

@@ -94,7 +94,7 @@ def create_user(
         _everywhere(cluster, make)
     except NoPermission as error:
         if _IS_THERE in error.message:
-            _tell(error, f"{error.message} {_whereabouts(cluster, username)}".strip(), hint=_EXIST_OK)
+            error.retell(f"{error.message} {_whereabouts(cluster, username)}".strip(), hint=_EXIST_OK)
         raise
 
 
@@ -271,12 +271,8 @@ def _answer(
         if isinstance(error, NotSupported) and server in cluster.name_servers.addresses:
             return None
         so_far = f" {', '.join(done)} had done it before." if done else ""
-        _tell(error, f"{server}: {error.message.rstrip('.')}.{so_far}", hint=error.hint)
+        error.retell(f"{server}: {error.message.rstrip('.')}.{so_far}")
         raise
-
-
-def _tell(error: RmqError, message: str, *, hint: str) -> None:
-    error.message, error.hint, error.args = message, hint, (message,)
 
 
 def _servers(cluster: ClusterClient) -> Iterator[tuple[str, Call]]:

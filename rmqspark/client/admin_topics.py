@@ -27,17 +27,15 @@ MESSAGE_TYPE_ATTRIBUTE = "message.type"
 
 
 def create_topic(cluster: ClusterClient, config: TopicConfig, brokers: Sequence[str] | None, *, exist_ok: bool) -> None:
-    """On every master, or on those named; returns when every name server shows it."""
+    """On every master, or on those named, which others may have it without; returns when every name server shows it."""
     check_topic(config.topicName)
-    if cluster.name_servers.route(config.topicName) is not None:
-        if exist_ok:
-            return
-        raise Conflict(
-            f"Topic {config.topicName!r} exists already.",
-            hint=f"Change it with: rmq topic update {config.topicName}. In Python, exist_ok=True leaves it as it is.",
-        )
     if brokers is not None and not brokers:
         raise InvalidArgument("No broker is named for the topic.", hint="Without brokers=... all masters get it.")
+    there = _holders(cluster, config.topicName)
+    if there and (brokers is None or not there.isdisjoint(brokers)):
+        if exist_ok:
+            return
+        raise _exists(config.topicName, there, masters(cluster))
     targets = list(brokers) if brokers is not None else masters(cluster)
     if not targets:
         raise Unreachable(
@@ -46,6 +44,25 @@ def create_topic(cluster: ClusterClient, config: TopicConfig, brokers: Sequence[
     for broker_name in targets:
         BrokerAdmin(cluster.broker(broker_name)).put_topic(config)
     _wait_until_visible(cluster, config.topicName, dict.fromkeys(targets, config))
+
+
+def _holders(cluster: ClusterClient, topic: str) -> set[str]:
+    """The brokers that have it, as the name servers know."""
+    data = cluster.name_servers.route(topic)
+    return set() if data is None else {queue_data.brokerName for queue_data in data.queueDatas}
+
+
+def _exists(topic: str, there: set[str], brokers: Sequence[str]) -> Conflict:
+    lacking = [name for name in brokers if name not in there]
+    if lacking:
+        return Conflict(
+            f"Topic {topic!r} exists already, on {', '.join(sorted(there))} and not on {', '.join(lacking)}.",
+            hint=f"Make it there, too: rmq topic create {topic} --broker {lacking[0]}. In Python, brokers=[...].",
+        )
+    return Conflict(
+        f"Topic {topic!r} exists already.",
+        hint=f"Change it with: rmq topic update {topic}. In Python, exist_ok=True leaves it as it is.",
+    )
 
 
 def update_topic(

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _PLAIN_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _LONG_BITS = 63
 _DECIMAL_DIGITS = 38
+_MOST_LEVELS = 64  # of objects and lists within each other; what is within those is a string
 
 
 @dataclass(frozen=True)
@@ -60,8 +61,8 @@ class Sample:
             self.present[name] = self.present.get(name, 0) + 1
 
 
-def kind_of(value: Any) -> Kind:
-    """The type of a value that was parsed from JSON."""
+def kind_of(value: Any, level: int = 1) -> Kind:
+    """The type of a value that was parsed from JSON, and is that deep in its body."""
     match value:
         case None:
             return None
@@ -71,16 +72,18 @@ def kind_of(value: Any) -> Kind:
             return _kind_of_whole(value)
         case float():
             return "double"
+        case dict() | list() if level > _MOST_LEVELS:
+            return "string"
         case dict():
-            return _struct(value)
+            return _struct(value, level + 1)
         case list():
-            return Array(_all_merged(map(kind_of, value)))
+            return Array(_all_merged(kind_of(item, level + 1) for item in value))
         case _:
             return "string"
 
 
-def _struct(document: dict[str, Any]) -> Struct:
-    return Struct({_encodable(name): kind_of(item) for name, item in document.items()})
+def _struct(document: dict[str, Any], level: int = 1) -> Struct:
+    return Struct({_encodable(name): kind_of(item, level) for name, item in document.items()})
 
 
 def _encodable(name: str) -> str:

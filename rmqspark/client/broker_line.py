@@ -6,8 +6,10 @@ from __future__ import annotations
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
+from rmqspark.client.connections import serves_here
 from rmqspark.client.futures import after
 from rmqspark.errors import Unreachable
+from rmqspark.remoting.unanswered import waits_for_itself
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,10 +72,12 @@ class BrokerLine:
         return after(connection, ask) if isinstance(connection, Future) else ask(connection)
 
     def _connection(self, timeout_ms: int) -> tuple[BlockingConnection, int]:
-        """It, and what it leaves of the time."""
+        """It, and what it leaves of the time. Conflict in a callback on a thread that makes connections."""
         connection = self._connect()
         if not isinstance(connection, Future):
             return connection, timeout_ms
+        if serves_here() and not connection.done():
+            raise waits_for_itself()
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
         try:
             made = connection.result(timeout_ms / 1000)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _PATIENCE_S = 1.0  # with those who are served before; a server that takes nothing may keep them for longer
 
+_here = threading.local()
+
 OnBrokerRequest: TypeAlias = "Callable[[str, Command, memoryview], Answer]"
 """Handles what the server at an address asks; as `remoting.peer_requests.OnRequest` otherwise."""
 
@@ -86,6 +88,7 @@ class _Slot:
             connection.close()
 
     def _make(self) -> None:
+        _here.serves = True
         connection, failure = None, None
         try:
             connection = self._connect()
@@ -161,6 +164,11 @@ class Connections:
         return BlockingConnection(
             address, connect_timeout_ms=self._connect_timeout_ms, on_request=on_request, access=self._access
         )
+
+
+def serves_here() -> bool:
+    """Whether this thread hands out connections. What it waits for may be behind what it does just now."""
+    return getattr(_here, "serves", False)
 
 
 def _closed() -> AlreadyClosed:

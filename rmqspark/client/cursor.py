@@ -130,13 +130,13 @@ class Cursor:
     def take(self, max_count: int, decode: Callable[[Fetched], list[ReceivedMessage]]) -> list[ReceivedMessage]:
         """Up to `max_count` (1 or more) of the messages fetched, in order; the position moves behind them.
 
-        `decode` gives the messages of a chunk that the user wants to see, perhaps none.
+        `decode` gives the messages of a chunk that the user wants to see, perhaps none. Where it raises the chunk
+        stays; it may `cut` that before.
         """
         while not self._messages and self._chunks:
-            chunk = self._chunks[0]
-            self._messages = decode(chunk)
+            self._messages = decode(self._chunks[0])
+            chunk = self._chunks.popleft()
             self._decoded_up_to = chunk.next_offset
-            self._chunks.popleft()
             if not self._messages:
                 self.position = chunk.next_offset
         taken = self._messages[self._taken : self._taken + max_count]
@@ -147,3 +147,11 @@ class Cursor:
             self.position = self._decoded_up_to
             self._messages, self._taken = [], 0
         return taken
+
+    def cut(self, size_bytes: int, queue_offset: int) -> Fetched:
+        """Makes two of what is decoded next; returns the first, of so many bytes. The second begins at
+        `queue_offset`."""
+        chunk = self._chunks.popleft()
+        first = Fetched(queue_offset, chunk.max_offset, chunk.records[:size_bytes])
+        self._chunks.extendleft((chunk._replace(records=chunk.records[size_bytes:], sizes=None), first))
+        return first

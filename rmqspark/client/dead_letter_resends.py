@@ -8,24 +8,30 @@ admin client does it one message at a time (resendDLQMessage), to the original t
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from rmqspark.client.broker_admin import BrokerAdmin
 from rmqspark.client.dead_letters import RETRIES, dead_letter, dead_letter_queues, origin_topic, read_chunks
 from rmqspark.client.delivery import send_status
+from rmqspark.client.futures import asked
 from rmqspark.client.own_sends import own_send_header
-from rmqspark.client.received import received
-from rmqspark.errors import Conflict, MessageNotFound
+from rmqspark.client.patience import may_pass, patiently
+from rmqspark.errors import Conflict, GroupNotFound, MessageNotFound, RmqError
 from rmqspark.message_queue import MessageQueue
+from rmqspark.protocol.bodies.admin import SubscriptionGroupConfig
 from rmqspark.protocol.headers.produce import SendMessageRequestHeaderV2, SendMessageResponseHeader
 from rmqspark.protocol.names import dead_letter_topic, retry_topic
 from rmqspark.protocol.records.message_id import parse_offset_msg_id
 from rmqspark.protocol.records.properties import Property, encode_properties, join_properties, without_properties
 from rmqspark.protocol.records.record import SysFlag, decode_record
+from rmqspark.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
+    from concurrent.futures import Future
 
     from rmqspark.client.broker_client import BrokerClient
     from rmqspark.client.cluster_client import ClusterClient
@@ -34,6 +40,7 @@ if TYPE_CHECKING:
     from rmqspark.remoting.response import Response
 
 SEND_TIMEOUT_MS: Final = 10_000
+_PAUSES_MS: Final = (200, 1_000, 3_000)
 _ANY_QUEUE: Final = -1
 _SENDERS_FLAGS: Final = SysFlag.COMPRESSED | SysFlag.COMPRESSION_MASK
 _OF_ITS_RETRIES: Final = frozenset({Property.RETRY_TOPIC, Property.ORIGIN_MESSAGE_ID})
@@ -114,34 +121,114 @@ def plan_resend(
 
 def resend(cluster: ClusterClient, plan: ResendPlan) -> Iterator[DeadLetter]:
     """Sends what is planned while it is iterated over, and gives each letter once its broker has both, the letter and
-    how far that is.
+    how far that is. What may pass, as where a broker is started anew, is tried again for a few seconds.
 
     Conflict where the broker makes dead letters of them again, or where a letter's topic is asked for and not known.
+    The error of a letter that cannot be sent says how many were.
     """
-    settled = dict(plan.settled)
-    tried: set[str] = set()
-    for range_ in plan.ranges:
-        queue = range_.queue
-        broker = cluster.broker(queue.broker_name)
-        for records in _portions(cluster, range_, first_alone=broker.name not in tried):
-            answers = [
-                broker.submit_send(resend_header(record, plan, broker.name), record.body, timeout_ms=SEND_TIMEOUT_MS)
-                for record in records
-            ]
-            stored: list[Record] = []
-            try:
-                for record, answer in zip(records, answers, strict=True):
-                    response = answer.result()
-                    send_status(response)
-                    if broker.name not in tried and not plan.to_topic:
-                        _check_landed(broker, response, plan.group)
-                    tried.add(broker.name)
-                    stored.append(record)
-            finally:
-                if stored:
-                    settled[queue] = _note(broker, plan.group, queue, settled[queue], stored)
-            for record in stored:
-                yield dead_letter(record, broker.name, RETRIES, is_resent=True)
+    return _Resend(cluster, plan).letters()
+
+
+class _Resend:
+    """One resend under way. `_settled`: how far each queue was sent without a gap."""
+
+    def __init__(self, cluster: ClusterClient, plan: ResendPlan) -> None:
+        self._cluster = cluster
+        self._plan = plan
+        self._settled = dict(plan.settled)
+        self._tried: set[str] = set()
+        self._sent = 0
+
+    def letters(self) -> Iterator[DeadLetter]:
+        for range_ in self._plan.ranges:
+            broker, at = self._cluster.broker(range_.queue.broker_name), range_.start
+            for records in _portions(self._cluster, range_, first_alone=broker.name not in self._tried):
+                outcomes = self._send(broker, records)
+                failed = next((n for n, each in enumerate(outcomes) if isinstance(each, RmqError)), len(records))
+                if failed:
+                    self._sent += failed
+                    self._note(broker, range_.queue, at, records[failed - 1].queue_offset + 1)
+                    self._check_first(broker, outcomes[0])
+                for record in records[:failed]:
+                    yield dead_letter(record, broker.name, RETRIES, is_resent=True)
+                if failed < len(records):
+                    raise self._broken_off(outcomes[failed], len(outcomes) - failed - 1)
+                at = records[-1].queue_offset + 1
+
+    def _send(self, broker: BrokerClient, records: list[Record]) -> list[Response | RmqError]:
+        """What became of each, all sent at once; nothing of those behind one that cannot be sent at all."""
+        headers, refused = _headers(records, self._plan, broker.name)
+        outcomes: dict[int, Response | RmqError] = {}
+        left = list(range(len(headers)))
+
+        def send() -> None:
+            nonlocal left
+            answers = {n: asked(partial(_submit, broker, headers[n], records[n])) for n in left}
+            outcomes.update({n: _outcome(answer) for n, answer in answers.items()})
+            left = [n for n in left if _is_worth_another_try(outcomes[n])]
+            for n in left[:1]:
+                raise cast("RmqError", outcomes[n])
+
+        with suppress(RmqError):  # it is among the outcomes
+            patiently(send, _PAUSES_MS, self._cluster.clock.sleep_ms)
+        return [*(outcomes[n] for n in range(len(headers))), *refused]
+
+    def _note(self, broker: BrokerClient, queue: MessageQueue, start: int, end: int) -> None:
+        """Commits how far the queue was sent without a gap, now that [start, end) was: what was sent beyond one is
+        sent again with the gap. Of letters that have expired, or cannot be read, nothing is missing."""
+        if not start <= self._settled[queue] < end:
+            return
+        topic, _, queue_id = queue
+        try:
+            broker.commit_offset(self._plan.group, topic, queue_id, end)
+        except GroupNotFound:  # it was deleted, and its letters were not
+            BrokerAdmin(broker).put_group(SubscriptionGroupConfig(self._plan.group))
+            broker.commit_offset(self._plan.group, topic, queue_id, end)
+        self._settled[queue] = end
+
+    def _check_first(self, broker: BrokerClient, answer: Response | RmqError) -> None:
+        """Behind `_note`: what a broker has made a dead letter again is that now, and was sent."""
+        if broker.name not in self._tried and not self._plan.to_topic:
+            _check_landed(broker, cast("Response", answer), self._plan.group)
+        self._tried.add(broker.name)
+
+    def _broken_off(self, error: Response | RmqError, behind: int) -> RmqError:
+        assert isinstance(error, RmqError)
+        more = f"; up to {behind} behind the one that was not come again with it" if behind else ""
+        story = f"{self._sent} of {counted(self._plan.count, 'dead letter')} were sent again{more}."
+        error.retell(f"{error.message.rstrip('.')}. {story}")
+        return error
+
+
+def _headers(
+    records: list[Record], plan: ResendPlan, broker_name: str
+) -> tuple[list[SendMessageRequestHeaderV2], list[RmqError]]:
+    """Of the letters up to the first that cannot be sent, and why that cannot."""
+    headers: list[SendMessageRequestHeaderV2] = []
+    for record in records:
+        try:
+            headers.append(resend_header(record, plan, broker_name))
+        except Conflict as error:
+            return headers, [error]
+    return headers, []
+
+
+def _submit(broker: BrokerClient, header: SendMessageRequestHeaderV2, record: Record) -> Future[Response]:
+    return broker.submit_send(header, record.body, timeout_ms=SEND_TIMEOUT_MS)
+
+
+def _outcome(answer: Future[Response]) -> Response | RmqError:
+    """The answer of a broker that has stored it, else why it has not, or may not have."""
+    try:
+        response = answer.result()
+        send_status(response)
+    except RmqError as error:
+        return error
+    return response
+
+
+def _is_worth_another_try(outcome: Response | RmqError) -> bool:
+    return isinstance(outcome, RmqError) and may_pass(outcome)
 
 
 def resend_header(record: Record, plan: ResendPlan, broker_name: str) -> SendMessageRequestHeaderV2:
@@ -200,17 +287,10 @@ def _portions(cluster: ClusterClient, range_: LetterRange, *, first_alone: bool)
 
 
 def _ids(record: Record, broker_name: str) -> set[str]:
-    message = received(record, broker_name)
-    return {message.msg_id, message.offset_msg_id, message.properties.get(Property.ORIGIN_MESSAGE_ID, "")}
-
-
-def _note(broker: BrokerClient, group: str, queue: MessageQueue, settled: int, stored: list[Record]) -> int:
-    """Commits how far the queue was sent without a gap: what was sent beyond one is sent again with the gap."""
-    end = stored[-1].queue_offset + 1
-    if not stored[0].queue_offset <= settled < end:
-        return settled
-    broker.commit_offset(group, queue.topic, queue.queue_id, end)
-    return end
+    """As `dead_letter` lists them."""
+    letter = dead_letter(record, broker_name, RETRIES, is_resent=False)
+    ids = {letter.message.msg_id, letter.message.offset_msg_id, letter.origin_msg_id}
+    return {id_ for id_ in ids if id_}
 
 
 def _check_landed(broker: BrokerClient, response: Response, group: str) -> None:

@@ -84,28 +84,16 @@ class Delivery:
         self._tries = tries
         self._round_robin = RoundRobin(cluster.entropy)
 
-    def deliver(
-        self, parcel: Parcel, target: Target, timeout_ms: int, *, failed: int = 0, avoid_broker: str | None = None
-    ) -> list[SendReceipt]:
-        """Tries until it is stored, the tries are used up or the time is over; then raises what went wrong last.
-
-        `failed` tries were made before, the last of them on `avoid_broker`.
-        """
-        now_ms = self._clock.monotonic_ms
-        deadline_ms = now_ms() + timeout_ms
-        queue = self._queue(parcel.topic, target, avoid_broker)
-        while True:
-            began_ms = now_ms()
-            try:
-                stored = receipts(parcel, queue, self._send(parcel, queue, deadline_ms - began_ms))
-                self._note_answer(queue, began_ms)
-                return stored
-            except RmqError as error:
-                self._note_failure(queue, error)
-                failed += 1
-                if not self._try_again(error, failed, deadline_ms, target):
-                    raise
-                queue = self._other_queue(error, parcel.topic, target, queue.broker_name)
+    def deliver(self, parcel: Parcel, target: Target, timeout_ms: int) -> list[SendReceipt]:
+        """Tries until it is stored, the tries are used up or the time is over; then raises what went wrong last."""
+        deadline_ms = self._clock.monotonic_ms() + timeout_ms
+        queue = self._queue(parcel.topic, target, None)
+        if not self._has_time(deadline_ms):
+            raise Unreachable(
+                f"Where topic {parcel.topic!r} is was not known within {timeout_ms} ms. Nothing was sent.",
+                address=self._cluster.namesrv,
+            )
+        return self._try(parcel, target, queue, deadline_ms, failed=0)
 
     def deliver_later(
         self, parcel: Parcel, target: Target, timeout_ms: int, second_tries: Executor
@@ -126,7 +114,7 @@ class Delivery:
             self._note_failure(queue, error)
             if self._try_again(error, 1, deadline_ms, target):
                 with suppress(RuntimeError):  # it takes nothing any more: the producer was closed meanwhile
-                    return second_tries.submit(self._deliver_again, parcel, target, deadline_ms, queue.broker_name)
+                    return second_tries.submit(self._second_try, parcel, target, queue, deadline_ms, error)
             raise error
 
         return or_else(then(self._submit(parcel, queue, timeout_ms), stored), second_try)
@@ -142,10 +130,31 @@ class Delivery:
             raise
         self._cluster.heartbeats.reach(broker)
 
-    def _deliver_again(self, parcel: Parcel, target: Target, deadline_ms: int, avoid_broker: str) -> SendReceipt:
-        self._cluster.expire_route(parcel.topic)
-        left_ms = deadline_ms - self._clock.monotonic_ms()
-        return self.deliver(parcel, target, left_ms, failed=1, avoid_broker=avoid_broker)[0]
+    def _second_try(
+        self, parcel: Parcel, target: Target, refused: MessageQueue, deadline_ms: int, error: RmqError
+    ) -> SendReceipt:
+        """On a thread that may have had others to serve first."""
+        if not self._has_time(deadline_ms):
+            raise error
+        queue = self._other_queue(error, parcel.topic, target, refused, deadline_ms)
+        return self._try(parcel, target, queue, deadline_ms, failed=1)[0]
+
+    def _try(
+        self, parcel: Parcel, target: Target, queue: MessageQueue, deadline_ms: int, *, failed: int
+    ) -> list[SendReceipt]:
+        """From this queue on, after `failed` tries."""
+        while True:
+            began_ms = self._clock.monotonic_ms()
+            try:
+                stored = receipts(parcel, queue, self._send(parcel, queue, deadline_ms - began_ms))
+                self._note_answer(queue, began_ms)
+                return stored
+            except RmqError as error:
+                self._note_failure(queue, error)
+                failed += 1
+                if not self._try_again(error, failed, deadline_ms, target):
+                    raise
+                queue = self._other_queue(error, parcel.topic, target, queue, deadline_ms)
 
     def _queue(self, topic: str, target: Target, avoid_broker: str | None) -> MessageQueue:
         queues = self._cluster.route_to_publish(topic).publish_queues
@@ -161,13 +170,19 @@ class Delivery:
             self._cluster.expire_route(topic)
             return target.choose(topic, self._cluster.route_to_publish(topic).publish_queues)
 
-    def _other_queue(self, error: RmqError, topic: str, target: Target, avoid_broker: str) -> MessageQueue:
-        """A queue for the next try, by a fresh route; where there is none left, the failure before is the story."""
+    def _other_queue(
+        self, error: RmqError, topic: str, target: Target, refused: MessageQueue, deadline_ms: int
+    ) -> MessageQueue:
+        """A queue for the next try, by a fresh route; where there is none left, or no time when it is known, the
+        failure before is the story: that message may have been stored."""
         self._cluster.expire_route(topic)
         try:
-            return self._queue(topic, target, avoid_broker)
+            queue = self._queue(topic, target, refused.broker_name)
         except RmqError as nowhere:
             raise error from nowhere
+        if not self._has_time(deadline_ms):
+            raise error
+        return queue
 
     def _send(self, parcel: Parcel, queue: MessageQueue, timeout_ms: int) -> Response:
         broker = self._cluster.broker(queue.broker_name)
@@ -213,12 +228,16 @@ class Delivery:
             self._cluster.expire_route(queue.topic)
 
     def _try_again(self, error: RmqError, failed: int, deadline_ms: int, target: Target) -> bool:
-        if self._clock.monotonic_ms() >= deadline_ms:
+        if not self._has_time(deadline_ms):
             return False
         # Where one try is all there is, too: it went to a place that is not there, so no broker has failed.
         if failed == 1 and shows_stale_route(error, target):
             return True
         return failed < self._tries and self._worth_another(error)
+
+    def _has_time(self, deadline_ms: int) -> bool:
+        """Else nothing is sent: it would be stored, and given up before its answer could come."""
+        return self._clock.monotonic_ms() < deadline_ms
 
 
 def shows_stale_route(error: RmqError, target: Target) -> bool:

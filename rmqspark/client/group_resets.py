@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from rmqspark.client.broker_admin import BrokerAdmin
 from rmqspark.client.groups_described import read_by
 from rmqspark.client.topics_described import queue_bounds
-from rmqspark.errors import Conflict, GroupNotFound, InvalidArgument, InvalidQueue, TopicNotFound
+from rmqspark.errors import Conflict, GroupNotFound, InvalidArgument, InvalidQueue, RmqError, TopicNotFound
 from rmqspark.message_queue import MessageQueue
 from rmqspark.options import Moment, moment
 from rmqspark.protocol.bodies.admin import SubscriptionGroupConfig
@@ -111,13 +111,20 @@ def plan_reset(
 
 
 def carry_out(cluster: ClusterClient, group: str, plan: Collection[QueueReset], *, create: bool = False) -> None:
-    """Moves the group to where the plan says; with `create` it is made where it is not there yet. GroupNotFound."""
+    """Moves the group to where the plan says; with `create` it is made where it is not there yet. GroupNotFound. An
+    error says where it was moved before that."""
     if not isinstance(plan, Collection) or not all(isinstance(reset, QueueReset) for reset in plan):
         raise InvalidArgument(f"{plan!r:.80} is no plan.", hint="reset_group(..., dry_run=True) returns one.")
     if create:
         _make(group, [BrokerAdmin(cluster.broker(name)) for name in sorted({each.queue.broker_name for each in plan})])
-    for reset in plan:
-        BrokerAdmin(cluster.broker(reset.queue.broker_name)).reset_offset(group, reset.queue, reset.target)
+    for number, reset in enumerate(plan):
+        try:
+            BrokerAdmin(cluster.broker(reset.queue.broker_name)).reset_offset(group, reset.queue, reset.target)
+        except RmqError as error:
+            if number:
+                so_far = f"{number} of {len(plan)} queues were set before it came to {reset.queue}."
+                error.retell(f"{error.message.rstrip('.')}. {so_far}")
+            raise
 
 
 def _make(group: str, brokers: list[BrokerAdmin]) -> None:

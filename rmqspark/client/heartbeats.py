@@ -2,13 +2,16 @@
 
 One daemon thread for a whole client, started with the first producer: every 30 seconds, and at once when a broker is
 new, it sends HEART_BEAT to each broker the client uses (spec: requests, sections 5 and 8). A broker that does not
-answer is tried again the next time; nothing else depends on it.
+answer is tried again the next time. Who is to be known to all brokers has them looked for each time, too. A process
+that was forked has a thread of its own from its first send on.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import threading
+import weakref
 from concurrent.futures import wait
 from typing import TYPE_CHECKING
 
@@ -16,12 +19,15 @@ from rmqspark.errors import RmqError
 from rmqspark.protocol.bodies.client import HeartbeatData, ProducerData
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from rmqspark.client.broker_client import BrokerClient
 
 INTERVAL_S = 30.0
 JOIN_S = 1.0
 GOOD_BYE_S = 3.0  # for brokers to hear of it; they also notice when the connection ends
 _log = logging.getLogger(__name__)
+_all: weakref.WeakSet[Heartbeats] = weakref.WeakSet()
 
 
 class Heartbeats:
@@ -31,10 +37,11 @@ class Heartbeats:
         self._client_id = client_id
         self._groups: set[str] = set()
         self._brokers: dict[str, BrokerClient] = {}
-        self._changed = threading.Condition()
-        self._due = False
+        self._look: Callable[[], Iterable[BrokerClient]] | None = None
+        self._has_looked = True  # the last time with success
         self._stopped = False
-        self._thread: threading.Thread | None = None
+        self._begin()
+        _all.add(self)
 
     def add_producer(self, group: str) -> None:
         with self._changed:
@@ -57,10 +64,18 @@ class Heartbeats:
 
     def reach(self, broker: BrokerClient) -> None:
         """Announces this client to `broker` from now on. Cheap where it is known already."""
-        if broker.name in self._brokers:
+        if broker.name in self._brokers and (self._thread is not None or not self._groups):
             return
         with self._changed:
             self._brokers[broker.name] = broker
+            if self._groups:
+                self._wake()
+
+    def reach_all(self, look: Callable[[], Iterable[BrokerClient]]) -> None:
+        """The same to all that `look` finds, before every beat: also to those that come later. It may raise RmqError,
+        and is called on the thread of the heartbeats."""
+        with self._changed:
+            self._look = look
             if self._groups:
                 self._wake()
 
@@ -74,6 +89,11 @@ class Heartbeats:
         """Waits a moment for a heartbeat under way; with its connection closed it ends at once."""
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(JOIN_S)
+
+    def _begin(self) -> None:
+        self._changed = threading.Condition()
+        self._due = False
+        self._thread: threading.Thread | None = None
 
     def _wake(self) -> None:
         self._due = True
@@ -89,6 +109,8 @@ class Heartbeats:
                 if self._stopped:
                     return
                 self._due = False
+            self._look_for_brokers()
+            with self._changed:
                 brokers = list(self._brokers.values()) if self._groups else []
                 heartbeat = HeartbeatData(
                     clientID=self._client_id, producerDataSet=[ProducerData(group) for group in sorted(self._groups)]
@@ -96,9 +118,32 @@ class Heartbeats:
             for broker in brokers:
                 self._beat(broker, heartbeat)
 
+    def _look_for_brokers(self) -> None:
+        if self._look is None:
+            return
+        try:
+            found = {broker.name: broker for broker in self._look()}
+        except RmqError as error:
+            level = logging.WARNING if self._has_looked and not self._stopped else logging.DEBUG
+            _log.log(level, "Which brokers there are is not known, and asked again every %d s: %s", INTERVAL_S, error)
+            self._has_looked = False
+            return
+        self._has_looked = True
+        with self._changed:
+            self._brokers = found | self._brokers
+
     @staticmethod
     def _beat(broker: BrokerClient, heartbeat: HeartbeatData) -> None:
         try:
             broker.heartbeat(heartbeat)
         except RmqError as error:
             _log.debug("%s takes no heartbeat: %s", broker.name, error)
+
+
+def _begin_anew() -> None:
+    """In a forked child: a lock may be held by a thread that is not there."""
+    for heartbeats in list(_all):
+        heartbeats._begin()
+
+
+os.register_at_fork(after_in_child=_begin_anew)

@@ -104,6 +104,9 @@ class Producer:
     ) -> Future[SendReceipt]:
         """Sends without waiting; the future ends as `send` would. Further tries are made in the background.
 
+        Its callbacks run on the thread that brings the broker's answers: they may send with `send_async`, and wait for
+        nothing.
+
         The first send to a topic may wait for its route, and those that come while a connection is made for a moment,
         until the ones before them are out. Messages sent one after the other to one queue are stored in this order
         unless one of them needs another try.
@@ -153,7 +156,9 @@ class Producer:
         return recall(self._cluster, self.group, topic, recall_handle, self._config.timeout(timeout_ms))
 
     def close(self) -> None:
-        """Waits for asynchronous sends, tells the brokers good-bye and closes the connections. Again: does nothing."""
+        """Waits for asynchronous sends for up to `send_msg_timeout`, tells the brokers good-bye and closes the
+        connections: a send that is not answered by then may have arrived, and ends with ConnectionLost. Again: does
+        nothing."""
         if self._closed:
             return
         self._closed = True

@@ -21,8 +21,8 @@ from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.cursor import CHUNK_BYTES, Cursor
 from rmqspark.client.expressions import check_sql, tag_test
 from rmqspark.client.fetcher import Fetcher, Reset, Started
-from rmqspark.client.received import received_all
-from rmqspark.errors import AlreadyClosed, GroupNotFound, InvalidArgument, RmqError
+from rmqspark.client.received import first_unreadable, received_all
+from rmqspark.errors import AlreadyClosed, GroupNotFound, InvalidArgument, RecordError, RmqError
 from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.names import check_group
 
@@ -154,7 +154,8 @@ class PullConsumer:
     def poll(self, timeout_ms: int = 1_000) -> list[ReceivedMessage]:
         """Messages of the assigned queues, those of one queue in order; waits for the first ones up to `timeout_ms`.
 
-        OffsetMoved where a queue no longer has the offset to read next (`seek` decides how to go on). A queue whose
+        OffsetMoved where a queue no longer has the offset to read next, and RecordError for a message that cannot be
+        read, once those before it were returned (`seek` decides how to go on). A queue whose
         broker is away is tried again every second while the others go on; its error is raised when the time is over
         and no queue works. A poll that finds nothing waits a second at least for brokers it has not asked before, so
         that queues read from "latest" begin where they end now.
@@ -286,7 +287,7 @@ class PullConsumer:
         try:
             for cursor in self._order:
                 while (room := self._max_poll_messages - len(messages)) > 0:
-                    taken = cursor.take(room, partial(self._decode, cursor.queue))
+                    taken = cursor.take(room, partial(self._decode, cursor))
                     if not taken:
                         break
                     messages += taken
@@ -302,8 +303,15 @@ class PullConsumer:
             cursor.position = self._taken_from.get(cursor, cursor.position)
             cursor.ask_again()
 
-    def _decode(self, queue: MessageQueue, chunk: Fetched) -> list[ReceivedMessage]:
-        messages = received_all(chunk.records, queue.broker_name, chunk.sizes)
+    def _decode(self, cursor: Cursor, chunk: Fetched) -> list[ReceivedMessage]:
+        """Of a chunk with a message that cannot be read those before it; where it is the first the error says where."""
+        try:
+            messages = received_all(chunk.records, cursor.queue.broker_name, chunk.sizes)
+        except RecordError as error:
+            at, unreadable = first_unreadable(chunk.records)
+            if not at:
+                raise _located(error, cursor.queue, unreadable.queue_offset) from None
+            messages = received_all(cursor.cut(at, unreadable.queue_offset).records, cursor.queue.broker_name)
         return list(filter(self._accept, messages)) if self._accept else messages
 
     def _raise_if_nothing_works(self) -> None:
@@ -360,3 +368,10 @@ def _checked_queues(queues: Iterable[MessageQueue]) -> list[MessageQueue]:
             f"{queues!r:.80} are no queues.", hint=f'Those of a topic: consumer.assign(consumer.queues("{name}")).'
         )
     return listed
+
+
+def _located(error: RecordError, queue: MessageQueue, queue_offset: int) -> RecordError:
+    return RecordError(
+        f"Message {queue_offset} of {queue} cannot be read: {error.message}",
+        hint=f"Step over it: consumer.seek(queue, {queue_offset + 1}).",
+    )

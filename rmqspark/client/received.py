@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqspark.client.inflate import inflated
+from rmqspark.errors import RecordError
 from rmqspark.message_queue import MessageQueue
 from rmqspark.model import ReceivedMessage
 from rmqspark.protocol.records.message_id import offset_msg_id
@@ -68,3 +69,17 @@ def _one_by_one(records: bytes | memoryview, broker_name: str) -> list[ReceivedM
         messages.append(received(record, broker_name))
         at += record.size
     return messages
+
+
+def first_unreadable(records: bytes | memoryview) -> tuple[int, Record]:
+    """The first record that is no message, and at which byte it begins. RecordError where that cannot be told: it does
+    not even say how long it is."""
+    at = 0
+    while at < len(records):
+        record = decode_record(records, at, check_crc=False)
+        try:
+            received(decode_record(records, at), "")
+        except RecordError:
+            return at, record
+        at += record.size
+    raise RecordError("All of these records can be read, and not together.")

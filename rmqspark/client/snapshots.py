@@ -216,10 +216,11 @@ class _Look:
         queues: dict[MessageQueue, Bounds] = {}
         for stats in self._stats:
             queues |= _bounds(stats)
-        committed = _committed(self._offsets.result(), self.name, queues)
         halves = {queue: queues.pop(queue) for queue in list(queues) if queue.topic == HALF_TOPIC}
-        open_halves = _open_halves(halves, committed.get(CHECK_GROUP, {}))
-        readers = {group: offsets for group, offsets in committed.items() if offsets and not is_system_group(group)}
+        offsets = self._offsets.result()
+        open_halves = _open_halves(halves, _committed(offsets, self.name, halves).get(CHECK_GROUP, {}))
+        committed = _committed(offsets, self.name, queues)
+        readers = {group: own for group, own in committed.items() if own and not is_system_group(group)}
         now_ms = self._cluster.clock.now_ms()
         return BrokerSnapshot(
             self._status(self._runtime.result()), now_ms, queues, readers, open_halves, self._left_out

@@ -10,6 +10,7 @@ So message and transaction come about together or not at all, whatever dies in b
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
@@ -42,10 +43,11 @@ from rmqspark.protocol.records.properties import Property, encode_properties
 from rmqspark.protocol.records.record import SysFlag, decode_record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from types import TracebackType
     from typing import Self
 
+    from rmqspark.client.broker_client import BrokerClient
     from rmqspark.clock import Clock
     from rmqspark.entropy import Entropy
     from rmqspark.message_queue import MessageQueue
@@ -77,8 +79,8 @@ class TransactionListener(Protocol):
 class TransactionProducer:
     """Sends messages of transactions. Safe to share between threads; a context manager.
 
-    From its construction on it answers the brokers' questions about half messages of its group, so an application that
-    starts again makes one even if it has nothing to send.
+    From its construction on it answers the brokers' questions about half messages of its group, also those of brokers
+    that come later, so an application that starts again makes one even if it has nothing to send.
     """
 
     def __init__(
@@ -98,9 +100,7 @@ class TransactionProducer:
         self.group = check_group(group)
         self._listener = listener
         self._config = config or SendConfig()
-        self._checks = ThreadPoolExecutor(_CHECK_THREADS, thread_name_prefix="rmqspark-check")
-        self._checking: set[Future[None]] = set()
-        self._checks_lock = threading.Lock()  # between a question that comes in and `close`
+        self._begin()
         self._closed = False
         self._cluster = ClusterClient(namesrv, clock=clock, entropy=entropy, on_request=self._asked, access=access)
         self._ids = MessageIds(self._cluster)
@@ -112,7 +112,7 @@ class TransactionProducer:
             worth_another=surely_not_stored,
         )
         self._cluster.heartbeats.add_producer(group)
-        self._reach_brokers()
+        self._cluster.heartbeats.reach_all(self._brokers)
 
     def __enter__(self) -> Self:
         return self
@@ -139,6 +139,8 @@ class TransactionProducer:
         where the broker had another word on the transaction before this one, from a `check`.
         """
         self._check_open()
+        if self._pid != os.getpid():
+            self._begin()
         check_message(message)
         if message.delay_level or message.deliver_time_ms:
             raise InvalidMessage("A message of a transaction cannot be delayed.", hint="Send it without a delay.")
@@ -158,11 +160,20 @@ class TransactionProducer:
         if was_closed:
             return
         try:
-            self._checks.shutdown(wait=False, cancel_futures=True)
-            wait(tuple(self._checking), self._config.send_msg_timeout / 1000)
+            if self._pid == os.getpid():
+                self._checks.shutdown(wait=False, cancel_futures=True)
+                wait(tuple(self._checking), self._config.send_msg_timeout / 1000)
             self._cluster.heartbeats.remove_producer(self.group)
         finally:
             self._cluster.close()
+
+    def _begin(self) -> None:
+        """Answers the brokers' questions in this process: one that is forked has none of its parent's threads, and is
+        asked once it has sent something."""
+        self._checks = ThreadPoolExecutor(_CHECK_THREADS, thread_name_prefix="rmqspark-check")
+        self._checking: set[Future[None]] = set()
+        self._checks_lock = threading.Lock()  # between a question that comes in and `close`
+        self._pid = os.getpid()
 
     # --- the way out -------------------------------------------------------------------------------------------------
 
@@ -183,19 +194,19 @@ class TransactionProducer:
         decision = _DECISIONS.get(state)
         if decision is None:
             return
-        header = EndTransactionRequestHeader(
-            producerGroup=self.group,
-            tranStateTableOffset=receipt.queue_offset,
-            commitLogOffset=parse_offset_msg_id(receipt.offset_msg_id)[1],
-            commitOrRollback=decision,
-            msgId=receipt.msg_id,
-            fromTransactionCheck=False,
-            transactionId=receipt.msg_id,
-            topic=topic,
-            bname=receipt.queue.broker_name,
-        )
         name = receipt.queue.broker_name
         try:
+            header = EndTransactionRequestHeader(
+                producerGroup=self.group,
+                tranStateTableOffset=receipt.queue_offset,
+                commitLogOffset=parse_offset_msg_id(receipt.offset_msg_id)[1],
+                commitOrRollback=decision,
+                msgId=receipt.msg_id,
+                fromTransactionCheck=False,
+                transactionId=receipt.msg_id,
+                topic=topic,
+                bname=name,
+            )
             broker = self._cluster.broker(name)  # which a client that was closed while the listener worked refuses
             broker.call(RequestCode.END_TRANSACTION, header, timeout_ms=self._config.send_msg_timeout)
         except TransactionError:
@@ -205,13 +216,9 @@ class TransactionProducer:
 
     # --- the brokers' questions --------------------------------------------------------------------------------------
 
-    def _reach_brokers(self) -> None:
-        """Has every broker know of this producer, so that it is asked about what its predecessors left open."""
-        try:
-            for name in self._cluster.cluster_info().brokerAddrTable:
-                self._cluster.heartbeats.reach(self._cluster.broker(name))
-        except RmqError as error:
-            log.warning("brokers are told of group %s only with the first send: %s", self.group, error)
+    def _brokers(self) -> Iterator[BrokerClient]:
+        """All of them: any may have something open of this group's, and asks only those it knows."""
+        return map(self._cluster.broker, self._cluster.cluster_info().brokerAddrTable)
 
     def _asked(self, address: str, command: Command, body: memoryview) -> Reply | None:
         """On a reader thread: nothing may wait here."""

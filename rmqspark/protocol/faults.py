@@ -178,7 +178,7 @@ def from_response(
 
 def _with_remark(error: RmqError, answer: _Context) -> RmqError:
     """The server knows the name that we do not: its words stand for ours."""
-    error.message, error.hint, error.args = answer.remark, "", (answer.remark,)
+    error.retell(answer.remark, hint="")
     return error
 
 

@@ -32,7 +32,7 @@ from rmqspark.remoting.frame_writer import FrameWriter
 from rmqspark.remoting.peer_requests import PeerRequests
 from rmqspark.remoting.response import Response
 from rmqspark.remoting.signing import signer_of
-from rmqspark.remoting.unanswered import timed_out, unanswered
+from rmqspark.remoting.unanswered import timed_out, unanswered, waits_for_itself
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -117,8 +117,11 @@ class BlockingConnection:
     ) -> Response:
         """Sends a request and waits for its answer, whatever its code. `extra` are fields beside those of the header.
 
-        Raises RequestTimeout or ConnectionLost: either way the request may or may not have been carried out.
+        Raises RequestTimeout or ConnectionLost: either way the request may or may not have been carried out. Conflict
+        in a callback that the reader thread runs, with nothing sent: it would wait for itself.
         """
+        if threading.current_thread() is self._thread:
+            raise waits_for_itself()
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
         opaque, future = self._submit(code, header, body, timeout_ms, extra)
         try:

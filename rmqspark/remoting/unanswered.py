@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqspark.errors import RequestTimeout
+from rmqspark.errors import Conflict, RequestTimeout
 from rmqspark.protocol.codes import RequestCode
 
 if TYPE_CHECKING:
@@ -22,3 +22,11 @@ def unanswered(tls: Tls | None) -> str:
     if tls is None:
         return "it was closed before its first answer, as by a server that demands TLS (tls_enable)"
     return "it was closed before its first answer, as by a server that wants another certificate of its clients"
+
+
+def waits_for_itself() -> Conflict:
+    """Of a thread that brings connections or answers, where a callback of its would wait for one."""
+    return Conflict(
+        "A callback of a future cannot wait for an answer: it runs on the thread that brings it. Nothing was sent.",
+        hint="Send with send_async there, and do not wait for its result; or hand the work to another thread.",
+    )

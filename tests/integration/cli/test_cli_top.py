@@ -16,6 +16,8 @@ import pytest
 from rmqspark import PullConsumer
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.clock import SystemClock
+from rmqspark.message_queue import MessageQueue
+from rmqspark.protocol.names import HALF_TOPIC
 from rmqspark.sink.attempt import Attempt
 from rmqspark.sink.attempt_write import write_attempt
 from rmqspark.sink.options import SinkOptions
@@ -45,6 +47,7 @@ def test_one_frame(ok: Run, rmq: Rmq, mq: LocalCluster, topic: str) -> None:
     rmq.send(topic, *[b"x"] * 8)
     with PullConsumer(mq.namesrv, group=f"g-{topic}") as consumer:
         consumer.commit(dict.fromkeys(consumer.queues(topic), 1))
+        consumer.commit({MessageQueue(HALF_TOPIC, next(iter(mq.brokers)), 0): 0})  # whoever has looked in there
     attempt = Attempt(topic, "run-1", 0, 0, "1-x", query_id=f"q-{topic}", batch_id=0)
     with ClusterClient(mq.namesrv) as client:
         write_attempt(client, SinkOptions(topic=topic), attempt, [pa.record_batch({"body": pa.array(["a", "b"])})])

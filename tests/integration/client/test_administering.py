@@ -10,6 +10,7 @@ from rmqspark import AdminClient, Message, Producer, PullConsumer
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.topics_described import describe_topics
 from rmqspark.errors import (
+    Conflict,
     GroupNotFound,
     InvalidArgument,
     InvalidName,
@@ -216,6 +217,20 @@ def test_a_topic_is_on_every_broker() -> None:
         assert {queue.broker_name for queue in admin.queues("one")} == {"broker-b"}
         admin.delete_topic("both")
         assert admin.topics() == ["one"]
+
+
+def test_a_topic_that_not_every_broker_has() -> None:
+    """Creating it once more says which lack it: a broker may have been away, or be new. There it can be made, too."""
+    with cluster(brokers=2) as mq, AdminClient(mq.namesrv) as admin:
+        admin.create_topic("one", queues=2, brokers=["broker-b"])
+        with pytest.raises(Conflict, match="on broker-b and not on broker-a.*rmq topic create one --broker broker-a"):
+            admin.create_topic("one", queues=2)
+        with pytest.raises(Conflict, match="exists already"):
+            admin.create_topic("one", queues=2, brokers=["broker-a", "broker-b"])
+        admin.create_topic("one", queues=3, brokers=["broker-a"])
+        assert [queue.broker_name for queue in admin.queues("one")] == ["broker-a"] * 3 + ["broker-b"] * 2
+        with pytest.raises(Conflict, match="exists already. Change it with"):
+            admin.create_topic("one", queues=2)
 
 
 def test_many_topics_are_described_together() -> None:

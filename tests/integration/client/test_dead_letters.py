@@ -10,8 +10,13 @@ from rmqspark import AdminClient, Message
 from rmqspark.client import dead_letter_resends
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.dead_letter_resends import ResendPlan
+from rmqspark.client.delivery import Delivery, Parcel
+from rmqspark.client.outgoing import Outgoing
+from rmqspark.client.selection import Target
 from rmqspark.errors import Conflict, GroupNotFound, InvalidArgument, MessageNotFound
 from rmqspark.message_queue import MessageQueue
+from rmqspark.protocol.records.properties import encode_properties
+from rmqspark.protocol.records.record import SysFlag
 
 if TYPE_CHECKING:
     from rmqspark.model import ReceivedMessage
@@ -32,6 +37,12 @@ def group(rmq: Rmq, topic: str) -> str:
 
 def retried(rmq: Rmq, group: str) -> list[ReceivedMessage]:
     return rmq.messages(f"%RETRY%{group}") if f"%RETRY%{group}" in rmq.admin.topics(system=True) else []
+
+
+def dead(mq: LocalCluster, group: str, contents: Outgoing) -> None:
+    """Lays something into the group's dead letters."""
+    with ClusterClient(mq.namesrv) as client:
+        Delivery(client, "g", tries=1).deliver(Parcel(f"%DLQ%{group}", ("ID",), contents), Target(), 3000)
 
 
 def test_what_there_is(admin: AdminClient, topic: str, group: str) -> None:
@@ -151,11 +162,52 @@ def test_a_group_that_consumes_in_order_gets_its_letters_too(admin: AdminClient,
 def test_a_broker_that_makes_dead_letters_of_them_again(
     admin: AdminClient, rmq: Rmq, topic: str, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is found out with the first letter; no other is sent, and none counts as sent."""
-    monkeypatch.setattr(dead_letter_resends, "retry_topic", lambda group: f"%DLQ%{group}")
-    with pytest.raises(Conflict, match="consumes in order: broker broker-a made a dead letter of it again"):
-        admin.resend_dead_letters(group)
-    assert [each.is_resent for each in admin.dead_letters(group)] == [False] * 4
+    """It is found out with the first letter, and no other is sent; that one waits as what was made of it, and only so:
+    whoever sends them to their topic then gives nobody two of it."""
+    with monkeypatch.context() as patched:
+        patched.setattr(dead_letter_resends, "retry_topic", lambda group: f"%DLQ%{group}")
+        with pytest.raises(Conflict, match="consumes in order: broker broker-a made a dead letter of it again"):
+            admin.resend_dead_letters(group)
+    assert [each.is_resent for each in admin.dead_letters(group)] == [True, False, False, False]
+    admin.resend_dead_letters(group, to_topic=True)
+    assert sorted(message.body for message in rmq.messages(topic)) == [b"0", b"0", b"1", b"1", b"2", b"2"]
+
+
+def test_a_group_that_was_deleted(admin: AdminClient, rmq: Rmq, topic: str, group: str) -> None:
+    """Its dead letters are still there, and can be sent to their topic, once."""
+    admin.delete_group(group)
+    assert admin.resend_dead_letters(group, to_topic=True).count == 3
+    assert len(rmq.messages(topic)) == 6
+    assert admin.resend_dead_letters(group, to_topic=True).count == 0
+
+
+def test_a_body_that_nobody_can_read(admin: AdminClient, mq: LocalCluster, topic: str, group: str) -> None:
+    """It may be why it is a dead letter. It is listed as it lies there, with what is wrong, and sent again as it is."""
+    properties = encode_properties({"UNIQ_KEY": "F" * 32, "RETRY_TOPIC": topic}).decode()
+    dead(mq, group, Outgoing(b"no zlib", properties, SysFlag.COMPRESSED, 0))
+    letter = admin.dead_letters(group)[-1]
+    assert (letter.message.body, letter.message.msg_id) == (b"no zlib", "F" * 32)
+    assert "its body cannot be read" in letter.reason
+    assert admin.resend_dead_letters(group, msg_ids=["F" * 32]).count == 1
+    assert admin.resend_dead_letters(group).count == 4
+
+
+def test_no_letter_has_an_empty_id(admin: AdminClient, mq: LocalCluster, group: str) -> None:
+    """A variable that is not set means no letter, not those whose first message is not known."""
+    dead(mq, group, Outgoing(b"whose?", "", 0, 0))
+    with pytest.raises(MessageNotFound, match="no dead letter ''"):
+        admin.resend_dead_letters(group, msg_ids=[""])
+
+
+def test_a_letter_that_cannot_be_sent(admin: AdminClient, mq: LocalCluster, rmq: Rmq, topic: str, group: str) -> None:
+    """What was before it is sent, once, and nothing that is behind it."""
+    dead(mq, group, Outgoing(b"whose?", "", 0, 0))
+    rmq.give_up(group, rmq.messages(topic)[0])
+    for _ in range(2):
+        with pytest.raises(Conflict, match="Nothing says in which topic dead letter 3") as failed:
+            admin.resend_dead_letters(group, to_topic=True)
+    assert [message.body for message in rmq.messages(topic)] == [b"0", b"1", b"2"] * 2
+    assert "0 of 2 dead letters were sent again" in failed.value.message
 
 
 def test_what_is_not_there(admin: AdminClient, rmq: Rmq, topic: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,7 +11,7 @@ from rmqspark import AdminClient, Message, Producer, PullConsumer
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.group_resets import ResetTarget
 from rmqspark.client.pull_request import PullStatus
-from rmqspark.errors import GroupNotFound, InvalidArgument, TopicNotFound
+from rmqspark.errors import GroupNotFound, InvalidArgument, RmqError, TopicNotFound
 from rmqspark.options import Moment
 
 if TYPE_CHECKING:
@@ -76,6 +77,15 @@ def test_one_queue_to_an_offset(admin: AdminClient, topic: str, group: str) -> N
     assert committed(admin, group) == [2, 2, 1, 2]
     admin.reset_group(group, "latest")
     assert committed(admin, group) == [2] * 4
+
+
+def test_a_reset_that_fails_on_its_way(admin: AdminClient, topic: str, group: str) -> None:
+    """It says how many queues it had set, and which it had not."""
+    plan = admin.reset_group(group, "earliest", topic=topic, dry_run=True)
+    plan[2] = replace(plan[2], queue=plan[2].queue._replace(queue_id=99))
+    with pytest.raises(RmqError, match=r"2 of 4 queues were set before it came to topic-\d+/broker-a/99"):
+        admin.carry_out_reset(group, plan)
+    assert committed(admin, group) == [0, 0, 2, 2]
 
 
 def test_times_and_other_groups(admin: AdminClient, mq: LocalCluster, topic: str, group: str) -> None:

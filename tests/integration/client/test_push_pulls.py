@@ -10,10 +10,14 @@ import pytest
 from rmqspark import Message
 from rmqspark.client.broker_client import BrokerClient
 from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.delivery import Delivery, Parcel
+from rmqspark.client.outgoing import Outgoing
 from rmqspark.client.pushing.process_queue import ProcessQueue, Room
 from rmqspark.client.pushing.pulls import Found, Gone, Moved, Pulls
 from rmqspark.client.pushing.subscription import Subscription
+from rmqspark.client.selection import Target
 from rmqspark.model import MessageQueue
+from rmqspark.protocol.records.record import SysFlag
 from rmqspark.testing.manual_clock import ManualClock
 
 if TYPE_CHECKING:
@@ -32,12 +36,14 @@ BATCH = 32
 class Reader:
     """Asks for what comes next in queue 0 and waits for it; what arrives is held, and consumed when the test says."""
 
-    def __init__(self, cluster: ClusterClient, topic: str, tags: str = "*", sql: str | None = None) -> None:
+    def __init__(
+        self, cluster: ClusterClient, topic: str, tags: str = "*", sql: str | None = None, *, commits: bool = True
+    ) -> None:
         self.cluster = cluster
         self.group = f"group-of-{topic}"
         self.held = ProcessQueue(MessageQueue(topic, "broker-a", 0), 0)
         subscriptions = {topic: Subscription.to(topic, tags, sql, 0)}
-        self._pulls = Pulls(cluster, self.group, subscriptions, BATCH, commits=True)
+        self._pulls = Pulls(cluster, self.group, subscriptions, BATCH, commits=commits)
         cluster.broker("broker-a").capabilities()  # or the first requests are pulls until the answer is there
 
     def ask(self, messages: int, size_bytes: int = 1 << 20) -> Pulled:
@@ -157,3 +163,21 @@ def test_a_backlog_that_is_gone_meanwhile_is_told_by_a_pull(cluster: ClusterClie
     moved = reader.ask(BATCH)
     assert isinstance(moved, Moved)
     assert (moved.next_offset, moved.is_reset) == (COUNT, False)
+
+
+@pytest.mark.parametrize("commits", [True, False])
+def test_a_message_that_cannot_be_read_stops_nobody(
+    cluster: ClusterClient, admin: AdminClient, producer: Producer, topic: str, commits: bool
+) -> None:
+    """Anybody may have sent it. What is before it is consumed, it is a dead letter, and the group goes on behind it;
+    who broadcasts passes it over."""
+    producer.send(Message(topic, b"0"), queue=0)
+    broken = Parcel(topic, ("F" * 32,), Outgoing(b"no zlib", f"UNIQ_KEY\x01{'F' * 32}\x02", SysFlag.COMPRESSED, 0))
+    Delivery(cluster, "g", tries=1).deliver(broken, Target(queue=0), 3000)
+    producer.send(Message(topic, b"2"), queue=0)
+    reader = Reader(cluster, topic, commits=commits)
+    assert [reader.read(10) for _ in range(3)] == [[0], [], [2]]
+    reader.consume()
+    assert reader.held.commit_offset == 3
+    letters = admin.dead_letters(reader.group)
+    assert [(letter.message.msg_id, letter.topic) for letter in letters] == [("F" * 32, topic)] * commits

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from itertools import chain, repeat
 from queue import Queue
@@ -141,6 +143,25 @@ def test_whoever_comes_next_is_asked(quick: LocalCluster) -> None:
     with TransactionProducer(quick.namesrv, "heirs", listener=second):
         assert second.checked.get(timeout=PATIENCE_S).msg_id == sent.receipt.msg_id
         assert bodies(quick.namesrv, "inherited", 1) == [b"x"]
+
+
+def test_a_process_that_was_forked_is_asked_too(quick: LocalCluster) -> None:
+    """As a daemon is, whose parent has ended: it has threads of its own that tell the brokers, and that answer."""
+    first = Listener(executed=UNKNOWN, checked=UNKNOWN)
+    producer = TransactionProducer(quick.namesrv, "forks", listener=first)
+    producer.send(Message("forked", b"the parent's"))
+    first.checked.get(timeout=PATIENCE_S)  # so its threads were there
+    if (child := os.fork()) == 0:
+        with suppress(BaseException):
+            producer._listener = listener = Listener(executed=UNKNOWN)
+            producer.send(Message("forked", b"the child's"))
+            listener.checked.get(timeout=PATIENCE_S)
+            while bodies(quick.namesrv, "forked", 2) != [b"the child's", b"the parent's"]:
+                pass
+            os._exit(0)
+        os._exit(1)
+    producer.close()
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_a_producer_that_is_closed_while_its_listener_works(quick: LocalCluster) -> None:

@@ -60,6 +60,15 @@ def test_bodies_that_are_no_objects() -> None:
     assert found.present == {"a": 2, "b": 1}
 
 
+@pytest.mark.parametrize(("opening", "closing"), [(b"[", b"]"), (b'{"a":', b"}")])
+def test_what_is_nested_deeply_is_a_string_there(opening: bytes, closing: bytes) -> None:
+    """A body of a few hundred brackets, from whoever may send, keeps nobody from the schema of the others."""
+    found = sample(*(b'{"a":' + opening * depth + b"1" + closing * depth + b"}" for depth in (63, 500, 900)))
+    assert found.not_objects == 0
+    assert ddl(found.fields).count("<") == 63
+    assert ddl(found.fields).endswith("string" + ">" * 63)
+
+
 def test_a_name_that_is_no_unicode() -> None:
     """JSON may escape half of a character, which no UTF-8 holds: it is shown as a question mark."""
     found = sample(rb'{"a\ud800": {"\ud800": 1}}')

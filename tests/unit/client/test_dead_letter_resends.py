@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rmqspark.client.dead_letter_resends import ResendPlan, resend_header
+from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.dead_letter_resends import LetterRange, ResendPlan, resend, resend_header
 from rmqspark.client.dead_letters import dead_letter
-from rmqspark.errors import Conflict
+from rmqspark.errors import Conflict, InvalidMessage
+from rmqspark.message_queue import MessageQueue
+from rmqspark.protocol.bodies.route import BrokerData, ClusterInfo
+from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.records.properties import encode_properties, parse_properties
-from rmqspark.protocol.records.record import Record, SysFlag
+from rmqspark.protocol.records.record import Record, SysFlag, encode_record
+from rmqspark.testing.manual_clock import ManualClock
+from rmqspark.testing.scripted_peer import ScriptedPeer, answer, expect, wait_for_close
+
+if TYPE_CHECKING:
+    from rmqspark.testing.scripted_peer import Step
 
 DEAD = {
     "TAGS": "paid",
@@ -64,3 +73,70 @@ def test_why_a_letter_is_dead(times: int, reason: str) -> None:
     """As far as the broker wrote it down: by how often it was tried."""
     letter = dead_letter(record(reconsume_times=times), "b", 16, is_resent=False)
     assert (letter.reason, letter.topic, letter.tries) == (reason, "orders", times)
+
+
+BOUNDS = {"minOffset": "0", "maxOffset": "9", "suggestWhichBrokerId": "0"}
+DLQ = MessageQueue("%DLQ%billing", "broker-0", 0)
+PULL, SEND, COMMIT = RequestCode.PULL_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.UPDATE_CONSUMER_OFFSET
+STORED = answer(msgId="OFFSET-ID", queueId="0", queueOffset="41")
+
+
+def found(*offsets: int) -> Step:
+    """A pull that brings the letters at these offsets."""
+    records = b"".join(
+        encode_record(topic=DLQ.topic, body=b"x", properties=encode_properties({"RETRY_TOPIC": "t"}), queue_offset=at)
+        for at in offsets
+    )
+    return answer(body=records, nextBeginOffset=str(offsets[-1] + 1), **BOUNDS)
+
+
+def moved(to: int, code: int = ResponseCode.PULL_OFFSET_MOVED) -> Step:
+    return answer(code, nextBeginOffset=str(to), **BOUNDS)
+
+
+def resent(start: int, end: int, *steps: Step) -> tuple[list[int], list[int]]:
+    """Of [start, end), nothing of which was sent so far: the letters that were sent, and what was committed, of a
+    broker that is asked and answers so."""
+    names = [expect(RequestCode.GET_BROKER_CLUSTER_INFO)]
+    plan = ResendPlan("billing", (LetterRange(DLQ, start, end),), {DLQ: start}, to_topic=True)
+    with ScriptedPeer([*steps, wait_for_close()]) as broker:
+        brokers = {DLQ.broker_name: BrokerData("c", DLQ.broker_name, {0: broker.address})}
+        names.append(answer(body=ClusterInfo(brokers, {"c": [DLQ.broker_name]}).encode(standard=True)))
+        with (
+            ScriptedPeer([*names, wait_for_close()]) as namesrv,
+            ClusterClient(namesrv.address, clock=ManualClock()) as client,
+        ):
+            letters = list(resend(client, plan))
+    committed = [int(each.fields["commitOffset"]) for each in broker.requests if each.command.code == COMMIT]
+    return [letter.message.queue_offset for letter in letters], committed
+
+
+def test_letters_that_have_expired_meanwhile_leave_no_gap() -> None:
+    """What is behind them counts as sent all the same, or all of it came again with the next resend."""
+    first = (expect(PULL), moved(2), expect(PULL), found(2, 3, 5), expect(SEND), STORED, expect(COMMIT), answer())
+    others = (expect(SEND), STORED, expect(SEND), STORED, expect(COMMIT), answer())
+    assert resent(0, 6, *first, *others) == ([2, 3, 5], [3, 6])
+
+
+def test_letters_behind_several_places_where_there_are_none() -> None:
+    """A broker tells of one such place at a time; what is behind them all is sent."""
+    none = (expect(PULL), moved(2, ResponseCode.PULL_RETRY_IMMEDIATELY), expect(PULL), moved(4))
+    assert resent(0, 5, *none, expect(PULL), found(4), expect(SEND), STORED, expect(COMMIT), answer()) == ([4], [5])
+
+
+def test_a_letter_that_is_refused_once_is_tried_again() -> None:
+    """Of those that are sent together only that one: the others have arrived."""
+    first = (expect(PULL), found(0, 1, 2), expect(SEND), STORED, expect(COMMIT), answer())
+    busy = (expect(SEND), answer(ResponseCode.SYSTEM_BUSY), expect(SEND), STORED)
+    assert resent(0, 3, *first, *busy, expect(SEND), STORED, expect(COMMIT), answer()) == ([0, 1, 2], [1, 3])
+
+
+def test_a_resend_that_breaks_off_says_how_far_it_was() -> None:
+    """How many were sent, how many of those come again, and why it was."""
+    first = (expect(PULL), found(0, 1, 2, 3), expect(SEND), STORED, expect(COMMIT), answer())
+    second = (expect(SEND), STORED, expect(SEND), answer(ResponseCode.MESSAGE_ILLEGAL, remark="Too long"))
+    with pytest.raises(InvalidMessage) as failed:
+        resent(0, 4, *first, *second, expect(SEND), STORED, expect(COMMIT), answer())
+    assert failed.value.message == (
+        "Too long. 2 of 4 dead letters were sent again; up to 1 behind the one that was not come again with it."
+    )

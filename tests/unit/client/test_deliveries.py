@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import os
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from queue import Queue
 from typing import TYPE_CHECKING
 
 import pytest
 
+from rmqspark.client.broker_line import BrokerLine
 from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.connections import _Slot
 from rmqspark.client.delivery import Delivery, Parcel
-from rmqspark.client.outgoing import Outgoing
+from rmqspark.client.outgoing import Outgoing, SendConfig
 from rmqspark.client.producer import Producer
 from rmqspark.client.selection import Target
+from rmqspark.clock import SystemClock
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import (
     Busy,
+    Conflict,
     ConnectionLost,
     InvalidArgument,
     InvalidMessage,
     InvalidQueue,
     RequestTimeout,
+    RmqError,
     ServerFault,
     TopicNotFound,
     Unreachable,
@@ -29,10 +36,13 @@ from rmqspark.errors import (
 from rmqspark.model import Message, MessageQueue, SendStatus
 from rmqspark.protocol.bodies.route import BrokerData, ClusterInfo, QueueData, TopicRouteData
 from rmqspark.protocol.codes import RequestCode, ResponseCode
+from rmqspark.remoting.blocking import BlockingConnection
 from rmqspark.testing.manual_clock import ManualClock
-from rmqspark.testing.scripted_peer import ScriptedPeer, answer, cut, expect, wait_for_close
+from rmqspark.testing.scripted_peer import ScriptedPeer, answer, cut, expect, wait_for, wait_for_close
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rmqspark.model import SendReceipt
     from rmqspark.testing.scripted_peer import Step
 
@@ -438,6 +448,123 @@ def test_an_asynchronous_send_ends_though_its_producer_was_closed_meanwhile() ->
         future = Delivery(cluster, "g", tries=3).deliver_later(PARCEL, Target(), 3000, pool)
         with pytest.raises(Busy):
             future.result(60)
+
+
+def test_an_asynchronous_send_that_may_have_arrived_says_so_when_its_producer_is_closed() -> None:
+    """Its connection is ended without an answer: not that nothing was sent, as AlreadyClosed would say."""
+    sent = threading.Event()
+    with (
+        ScriptedPeer([expect(SEND), lambda _: sent.set(), wait_for_close()]) as server,
+        namesrv(route(server.address)) as names,
+    ):
+        producer = Producer(names.address, config=SendConfig(send_msg_timeout=200))
+        future = producer.send_async(Message("t", b"on its way"), timeout_ms=60_000)
+        assert sent.wait(60)
+        producer.close()
+        with pytest.raises(ConnectionLost):
+            future.result(60)
+
+
+def test_an_asynchronous_send_that_may_have_arrived_says_so_when_its_topic_has_gone() -> None:
+    """As `send` does: the failure of the first try is the story, not that there is nowhere to go for a second."""
+    with (
+        ScriptedPeer([expect(SEND), cut()]) as server,
+        ScriptedPeer(
+            [
+                *(ASKED_ROUTE, answer(body=route(server.address).encode(standard=True))),
+                *(ASKED_ROUTE, NO_TOPIC, ASKED_BROKERS, answer(body=registered(server.address).encode(standard=True))),
+                *(ASKED_ROUTE, NO_TOPIC, wait_for_close()),
+            ]
+        ) as names,
+        ClusterClient(names.address) as cluster,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        future = Delivery(cluster, "g", tries=3).deliver_later(PARCEL, ANYWHERE, 3000, pool)
+        with pytest.raises(ConnectionLost):
+            future.result(60)
+
+
+def test_no_try_begins_when_the_time_is_over() -> None:
+    """A second try that waited for its turn is not made: it would be stored, and reported as not sent."""
+    clock, turn = ManualClock(), threading.Event()
+    with (
+        broker(expect(SEND), answer(BUSY)) as server,
+        namesrv(route(server.address)) as names,
+        ClusterClient(names.address, clock=clock) as cluster,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        pool.submit(turn.wait, 60)
+        future = Delivery(cluster, "g", tries=3).deliver_later(PARCEL, ANYWHERE, 3000, pool)
+        while not pool._work_queue.qsize():
+            assert not future.done()
+        clock.advance(seconds=4)
+        turn.set()
+        with pytest.raises(Busy):
+            future.result(60)
+
+
+@pytest.mark.parametrize("refused", [(), (expect(SEND), answer(BUSY))])
+def test_a_route_that_took_all_the_time_is_told_and_nothing_is_sent(refused: tuple[Step, ...]) -> None:
+    """Neither at first nor as a further try: it would be stored while its sender hears that it is not."""
+    clock = ManualClock()
+    with broker(*refused) if refused else ScriptedPeer() as server:
+        known = answer(body=route(server.address).encode(standard=True))
+        late = (ASKED_ROUTE, lambda _: clock.advance(seconds=4), known)
+        script = [*((ASKED_ROUTE, known) if refused else ()), *late, wait_for_close()]
+        with (
+            ScriptedPeer(script) as names,
+            ClusterClient(names.address, clock=clock) as cluster,
+            pytest.raises(Busy if refused else Unreachable, match=None if refused else "Nothing was sent"),
+        ):
+            Delivery(cluster, "g", tries=3).deliver(PARCEL, ANYWHERE, 3000)
+
+
+def test_a_callback_that_waits_for_an_answer_is_told_that_it_cannot() -> None:
+    """Its thread is the one that would bring it: the message would be stored, and reported as not answered."""
+    told: Queue[BaseException | None] = Queue()
+    listens = threading.Event()
+    with (
+        broker(expect(SEND), answer(**STORED), expect(SEND), wait_for(listens), answer(**STORED)) as server,
+        namesrv(route(server.address), asked=2) as names,
+        ClusterClient(names.address) as cluster,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        delivery = Delivery(cluster, "g", tries=3)
+        delivery.deliver(PARCEL, ANYWHERE, 3000)
+
+        def send_another(_: object) -> None:
+            told.put(error_of(lambda: delivery.deliver(PARCEL, ANYWHERE, 5000)))
+
+        delivery.deliver_later(PARCEL, ANYWHERE, 60_000, pool).add_done_callback(send_another)
+        listens.set()
+        assert isinstance(told.get(timeout=60), Conflict)
+
+
+def test_nor_can_it_on_the_thread_that_made_the_connection() -> None:
+    """It runs there where the answer was there first; what it waits for would be behind itself."""
+    told: Queue[BaseException | None] = Queue()
+    listens = threading.Event()
+    with broker() as server:
+
+        def connect() -> BlockingConnection:
+            assert listens.wait(60)
+            return BlockingConnection(server.address)
+
+        slot = _Slot(connect, server.address)
+        line = BrokerLine("broker-0", lambda: slot.live or slot.soon(), SystemClock())
+        waiting = slot.soon()
+        waiting.add_done_callback(lambda _: told.put(error_of(lambda: line.call(SEND, None, b"", timeout_ms=5000))))
+        listens.set()
+        assert isinstance(told.get(timeout=60), Conflict)
+        waiting.result().close()
+
+
+def error_of(call: Callable[[], object]) -> RmqError | None:
+    try:
+        call()
+    except RmqError as error:
+        return error
+    return None
 
 
 def test_a_oneway_message_asks_for_no_answer() -> None:

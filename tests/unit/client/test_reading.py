@@ -23,6 +23,7 @@ from rmqspark.errors import (
     NoPermission,
     NotSupported,
     OffsetMoved,
+    RecordError,
     RmqError,
     Unreachable,
 )
@@ -157,6 +158,33 @@ def test_what_other_queues_gave_is_handed_out_before_a_message_that_cannot_be_re
         with pytest.raises(RmqError):
             consumer.poll(0)
         assert (consumer.position(QUEUE), consumer.position(other)) == (0, 1)
+
+
+@pytest.mark.parametrize("count", [3, 300])
+def test_a_message_that_cannot_be_read_is_named_once_those_before_it_are_handed_out(count: int) -> None:
+    """It could have been sent by anybody. Whoever steps over it has lost none of its neighbours."""
+    broken = encode_record(
+        topic="t", body=b"no zlib", sys_flag=SysFlag.COMPRESSED | SysFlag.COMPRESSION_ZLIB, queue_offset=count
+    )
+    with PullConsumer("127.0.0.1:1") as consumer:
+        consumer.assign([QUEUE])
+        consumer.seek(QUEUE, 0)
+        records = b"".join((*map(record, range(count)), broken, record(count + 1)))
+
+        def arrived(first: int) -> None:
+            cursor = consumer._cursors[QUEUE]
+            cursor.arrived(Fetched(count + 2, count + 2, records[records.index(record(first)) :]))
+            cursor.asking = Ask.TAIL  # nothing else is asked for
+
+        arrived(0)
+        assert bodies(consumer) == [b"%d" % number for number in range(count)]
+        for _ in range(2):
+            with pytest.raises(RecordError, match=f"Message {count} of t/broker-a/0 cannot be read: .*inflate") as told:
+                consumer.poll(0)
+        assert told.value.hint == f"Step over it: consumer.seek(queue, {count + 1})."
+        consumer.seek(QUEUE, count + 1)
+        arrived(count + 1)
+        assert bodies(consumer) == [b"%d" % (count + 1)]
 
 
 def test_ctrl_c_in_a_poll_loses_nothing() -> None:
