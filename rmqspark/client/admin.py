@@ -88,7 +88,7 @@ class AdminClient:
         exists on others can be brought so.
 
         Returns when every name server shows it. InvalidArgument if it exists there, unless `exist_ok`, which leaves it
-        alone.
+        alone where it is.
         """
         config = admin_topics.topic_config(
             name,

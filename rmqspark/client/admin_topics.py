@@ -32,12 +32,12 @@ def create_topic(cluster: ClusterClient, config: TopicConfig, brokers: Sequence[
     if brokers is not None and not brokers:
         raise InvalidArgument("No broker is named for the topic.", hint="Without brokers=... all masters get it.")
     there = _holders(cluster, config.topicName)
-    if there and (brokers is None or not there.isdisjoint(brokers)):
-        if exist_ok:
-            return
+    if there and not exist_ok and (brokers is None or not there.isdisjoint(brokers)):
         raise _exists(config.topicName, there, masters(cluster))
-    targets = list(brokers) if brokers is not None else masters(cluster)
-    if not targets:
+    if there and brokers is None:
+        return
+    targets = masters(cluster) if brokers is None else [name for name in brokers if name not in there]
+    if not targets and not there:
         raise Unreachable(
             "No master is registered that could have the topic.", address=cluster.namesrv, hint="Start one, or wait."
         )

@@ -231,6 +231,10 @@ def test_a_topic_that_not_every_broker_has() -> None:
         assert [queue.broker_name for queue in admin.queues("one")] == ["broker-a"] * 3 + ["broker-b"] * 2
         with pytest.raises(Conflict, match="exists already. Change it with"):
             admin.create_topic("one", queues=2)
+        admin.create_topic("two", queues=2, brokers=["broker-b"])
+        for _ in range(2):
+            admin.create_topic("two", queues=3, brokers=["broker-a", "broker-b"], exist_ok=True)
+        assert [queue.broker_name for queue in admin.queues("two")] == ["broker-a"] * 3 + ["broker-b"] * 2
 
 
 def test_many_topics_are_described_together() -> None:
