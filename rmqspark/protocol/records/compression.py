@@ -34,7 +34,8 @@ def compress(body: Buffer, kind: int = SysFlag.COMPRESSION_ZLIB) -> bytes:
         case SysFlag.COMPRESSION_ZLIB:
             return zlib.compress(body, LEVEL)
         case SysFlag.COMPRESSION_LZ4:
-            return bytes(lz4.frame.compress(body))
+            # RocketMQ's frames: its reader of LZ4 refuses blocks that build on those before them.
+            return bytes(lz4.frame.compress(body, block_size=lz4.frame.BLOCKSIZE_MAX4MB, block_linked=False))
         case SysFlag.COMPRESSION_ZSTD:
             return zstandard.ZstdCompressor().compress(body)
     raise InvalidArgument(f"{kind:#x} is no compression of RocketMQ.", hint="LZ4 is 0x100, ZSTD 0x200, ZLIB 0x300.")

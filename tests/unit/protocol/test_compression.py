@@ -33,6 +33,12 @@ def test_kind_zero_means_zlib() -> None:
     assert decompress(compress(b"old"), SysFlag.COMPRESSED, MIB) == b"old"
 
 
+@pytest.mark.parametrize("size", [100, 70_000, 4 * MIB])
+def test_lz4_is_what_rocketmq_reads(size: int) -> None:
+    """Each block by itself: a consumer of RocketMQ drops a message whose blocks build on others, and all behind it."""
+    assert lz4.frame.get_frame_info(compress(bytes(size), SysFlag.COMPRESSION_LZ4))["block_linked"] is False
+
+
 def test_plain_bodies_pass() -> None:
     """Without the compressed bit a body is what it is, whatever it looks like."""
     assert decompress(compress(b"x"), SysFlag.COMPRESSION_ZLIB, MIB) == compress(b"x")
