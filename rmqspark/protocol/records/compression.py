@@ -57,7 +57,7 @@ def decompress(body: Buffer, sys_flag: int, max_bytes: int) -> bytes:
     """The body as it was sent; as it is, where the sys flag does not say that it is compressed.
 
     Raises RecordError where it does not decompress, is cut short, or would be longer than `max_bytes` or (beyond 4 MiB)
-    than its size makes plausible. Bytes behind what is compressed are ignored, and an empty body is one, as in RocketMQ.
+    than its size makes plausible. Bytes behind what is compressed are ignored. An empty body is one, as in RocketMQ.
     """
     if not sys_flag & SysFlag.COMPRESSED or not len(body):
         return bytes(body)
