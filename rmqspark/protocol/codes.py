@@ -25,7 +25,6 @@ class Version:
     V3_4_9: Final = 121  # from here send-back honours maxReconsumeTimes
     V4_9_3: Final = 399  # up to here ACL signatures leave _UNIQUE_KEY_QUERY out
     V4_9_4: Final = 401  # from here routes are answered as standard JSON
-    V5_0_0: Final = 413  # from here compressed registrations carry a mapping section
     V5_3_1: Final = 475  # GO_AWAY is understood by what is above
 
 

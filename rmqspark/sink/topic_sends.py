@@ -16,7 +16,7 @@ from isal.isal_zlib import crc32
 
 from rmqspark.client.bulk import topics_send
 from rmqspark.errors import NotSupported
-from rmqspark.protocol.bulk.topic_rows import TopicRun, encode_runs
+from rmqspark.protocol.bulk.topic_rows import MAX_QUEUES, TopicRun, encode_runs
 from rmqspark.sink.bulk_send import PRODUCER_GROUP
 from rmqspark.sink.dealing import evenly
 
@@ -88,11 +88,12 @@ def by_broker(order: Positions, dealt: Sequence[QueueRows]) -> tuple[Positions, 
 
 def full_sends(dealt: Sequence[QueueRows], sizes: Positions, max_bytes: int) -> Iterator[list[QueueRows]]:
     """Cuts rows, those for queues of one broker side by side, into sends: each for one broker, each queue in it once,
-    none above `max_bytes` unless it is a single row."""
+    none above `max_bytes` unless it is a single row, or for more than MAX_QUEUES."""
     held: dict[MessageQueue, QueueRows] = {}
     room, broker_name = 0, ""
     for rows, size_bytes in _none_too_large(dealt, sizes, max_bytes):
-        if held and (size_bytes > room or rows.queue in held or rows.queue.broker_name != broker_name):
+        is_full = size_bytes > room or len(held) == MAX_QUEUES
+        if held and (is_full or rows.queue in held or rows.queue.broker_name != broker_name):
             yield [*held.values()]
             held = {}
         if not held:

@@ -12,7 +12,6 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from rmqspark.protocol.buffers.spans import gather_rows
-from rmqspark.protocol.names import MAX_BODY_BYTES
 from rmqspark.protocol.records.message_id import offset_msg_id
 from rmqspark.protocol.records.record import SysFlag
 from rmqspark.protocol.records.record_batch import RecordBatch
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
 NARROW_ROWS = 20_000
 _WIDE_ROWS = 8_000
 INFLATED_BYTES = 4 << 20  # an Arrow batch of inflated bodies is closed when it has so many
-MAX_INFLATED_BODY_BYTES = 4 * MAX_BODY_BYTES
 
 _HEX = np.frombuffer("".join(f"{byte:02X}" for byte in range(256)).encode(), np.uint16)
 _UTC_MICROSECONDS = pa.timestamp("us", tz="UTC")
@@ -107,13 +105,12 @@ def cut(records: RecordBatch, first: int, end: int) -> RecordBatch:
 
 
 def _plain_bodies(records: RecordBatch) -> Iterator[bytes]:
-    from rmqspark.protocol.records.compression import decompress  # brings the compressors, which most queries need not
+    from rmqspark.client.inflate import inflated  # brings the compressors, which most queries need not
 
     raw = records.buffer.data
     starts, ends = records.bodies.starts.tolist(), records.bodies.ends.tolist()
     for start, end, sys_flag in zip(starts, ends, records.sys_flags.tolist(), strict=True):
-        body = bytes(raw[start:end])
-        yield decompress(body, sys_flag, MAX_INFLATED_BODY_BYTES) if sys_flag & SysFlag.COMPRESSED else body
+        yield inflated(bytes(raw[start:end]), sys_flag)
 
 
 def _bodies(records: RecordBatch, kind: Any) -> Any:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from rmqspark.broker.flush_waiters import settle
 from rmqspark.broker.metrics.if_memory_allows import IF_MEMORY_ALLOWS
 from rmqspark.broker.redelivery import dead_letter_draft, is_dead, retry_draft
 from rmqspark.errors import DecodeError, MessageNotFound, RmqError, ServerFault
-from rmqspark.protocol.codes import RequestCode
+from rmqspark.protocol.codes import RequestCode, Version
 from rmqspark.protocol.headers.consume import ConsumerSendMsgBackRequestHeader
 from rmqspark.protocol.names import NOT_SENDABLE, retry_topic
 from rmqspark.protocol.records.properties import Property
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from rmqspark.remoting.request import Request
     from rmqspark.store.draft import Draft
     from rmqspark.store.message_store import MessageStore
-
-_SAYS_HOW_OFTEN: Final = 121  # clients from this version on (RocketMQ's V3_4_9)
 
 
 class SendBackHandlers:
@@ -78,7 +76,7 @@ class SendBackHandlers:
         if group.retryQueueNums <= 0:
             return Reply()
         record = self._record(header.offset)
-        limit = header.maxReconsumeTimes if request.version >= _SAYS_HOW_OFTEN else None
+        limit = header.maxReconsumeTimes if request.version >= Version.V3_4_9 else None
         is_given_up = is_dead(record, header.delayLevel, group.retryMaxTimes if limit is None else limit)
         if is_given_up:
             is_new = self._topics.ensure_dead_letters(group.groupName, self._clock.now_ms())

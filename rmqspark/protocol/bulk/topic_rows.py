@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
     from rmqspark.protocol.buffers.spans import Bytes, Positions
 
+MAX_QUEUES: Final = 65_536
+"""Queues that one request has rows for at most: each is taken apart by itself."""
+
 _RUN: Final = Struct(">iiB")
 _TAIL_BYTES: Final = 2 + UNIQUE_KEY_PAIR_BYTES  # the length of the properties, and the properties
 
@@ -48,8 +51,9 @@ def encode_runs(runs: Sequence[TopicRun]) -> bytes:
 
 def decode_topic_rows(body: memoryview, queue_count: int, row_count: int) -> tuple[list[TopicRun], BulkRows]:
     """The runs of `queue_count` queues and their `row_count` rows, in the body's memory. Raises RecordError where it
-    does not have this layout, or names a queue twice."""
-    _require(0 < queue_count <= len(body) // (_RUN.size + 1), f"{queue_count} queues need more than {len(body)} bytes")
+    does not have this layout, names a queue twice, or more than MAX_QUEUES."""
+    _require(0 < queue_count <= MAX_QUEUES, f"{queue_count} queues; 1 to {MAX_QUEUES:,} are allowed")
+    _require(queue_count <= len(body) // (_RUN.size + 1), f"{queue_count} queues need more than {len(body)} bytes")
     runs, at = [], 0
     for _ in range(queue_count):
         begin = at + _RUN.size

@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from rmqspark.protocol.sql.compiled import Evaluation
     from rmqspark.protocol.sql.tree import Node
 
-_KEPT: Final = 256  # expressions, with the functions made of them
+# Expressions that are kept, with the functions made of them: those take a hundred times as much memory as the text.
+_SHORT_BYTES: Final = 512
+_KEPT_SHORT: Final = 256
+_KEPT_LONG: Final = 32
 
 
 class SqlFilter:
@@ -49,7 +52,7 @@ class SqlFilter:
         size = len(expression.encode("utf-8", "surrogatepass"))
         if size > MAX_SQL_BYTES:
             raise InvalidFilter(f"A SQL92 expression of {size} bytes is over the limit of {MAX_SQL_BYTES}.")
-        return _parsed(expression, whole)
+        return (_parsed if size <= _SHORT_BYTES else _parsed_long)(expression, whole)
 
     def evaluate(self, properties: Mapping[str, str]) -> bool | None:
         """What the expression says of a message with these properties. Raises NotComparable."""
@@ -93,10 +96,12 @@ class SqlFilter:
             return False
 
 
-@lru_cache(maxsize=_KEPT)
-def _parsed(expression: str, whole: bool) -> SqlFilter:
-    tree = parse(expression, whole=whole)
-    return SqlFilter(expression, tree)
+def _read(expression: str, whole: bool) -> SqlFilter:
+    return SqlFilter(expression, parse(expression, whole=whole))
+
+
+_parsed = lru_cache(maxsize=_KEPT_SHORT)(_read)
+_parsed_long = lru_cache(maxsize=_KEPT_LONG)(_read)
 
 
 def _nodes(tree: Node) -> Iterator[Node]:

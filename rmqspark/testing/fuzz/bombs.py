@@ -104,6 +104,9 @@ def _counts(topic: str) -> Iterator[Bomb]:
             topics = TopicsSendRequestHeader(queues, count, zlib.crc32(body))
             request = _request(RequestCode.RMQ_TOPICS_SEND, topics, body)
             yield Bomb(f"rows: {count} for each of {queues} queues", True, request)
+    body = struct.pack(">iiB1s", 1, 0, 1, b"t") * 1_000_000 + bytes(5_000_052)
+    topics = TopicsSendRequestHeader(1_000_000, 1_000_000, zlib.crc32(body))
+    yield Bomb("rows: one for each of a million queues", True, _request(RequestCode.RMQ_TOPICS_SEND, topics, body))
     for ranges in (-1, 0, 1, 1_000, 2**31 - 1):
         body = struct.pack(">qqiB", 0, 2**63 - 1, 0, len(topic)) + topic.encode()
         of_topics = TopicsReadRequestHeader(ranges, 2**31 - 1, 2**31 - 1)

@@ -34,7 +34,7 @@ from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.faults import SQL_UNSUPPORTED
 from rmqspark.protocol.records.message_id import offset_msg_id, pack_host
 from rmqspark.protocol.records.properties import encode_properties
-from rmqspark.protocol.records.record import SysFlag, encode_record
+from rmqspark.protocol.records.record import HEAD_BYTES, encode_record
 from rmqspark.remoting.blocking import BlockingConnection
 from rmqspark.testing.manual_clock import ManualClock
 from rmqspark.testing.scripted_peer import ScriptedPeer, answer, cut, expect, wait_for_close
@@ -145,7 +145,8 @@ def test_tags_are_tested_by_the_client_too() -> None:
 
 def test_what_other_queues_gave_is_handed_out_before_a_message_that_cannot_be_read() -> None:
     """It counts as consumed with the next commit, so an error must not take its place."""
-    broken = encode_record(topic="t", body=b"no zlib", sys_flag=SysFlag.COMPRESSED | SysFlag.COMPRESSION_ZLIB)
+    broken = encode_record(topic="t", body=b"damaged")
+    broken[HEAD_BYTES] ^= 1
     other = QUEUE._replace(queue_id=1)
     with PullConsumer("127.0.0.1:1") as consumer:
         consumer.assign([QUEUE, other])

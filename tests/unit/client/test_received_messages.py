@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqspark.client import received as module
+from rmqspark.client.inflate import MAX_INFLATED_BYTES
 from rmqspark.client.property_maps import decoded_properties
 from rmqspark.client.received import received_all
 from rmqspark.client.received_columns import received_batch
@@ -61,6 +62,22 @@ def test_a_message_without_unique_id_has_the_broker_s() -> None:
     (message,) = received_all(encode_record(topic="t", body=b"x", store_host=HOST), "b")
     assert message.msg_id == message.offset_msg_id == "C0A8011400002A9F0000000000000000"
     assert (message.tags, message.keys, message.properties) == (None, [], {})
+
+
+@pytest.mark.parametrize("kind", [SysFlag.COMPRESSION_ZLIB, SysFlag.COMPRESSION_LZ4, SysFlag.COMPRESSION_ZSTD, 0x400])
+@pytest.mark.parametrize("count", [1, 1000])
+def test_a_body_that_does_not_inflate_stops_no_reader(kind: int, count: int) -> None:
+    """Who may send to a topic could stop all who read it: they get it as it is stored, and what is behind it."""
+    stuck = encode_record(topic="t", body=b"no stream", sys_flag=SysFlag.COMPRESSED | kind)
+    bodies = [message.body for message in received_all((stuck + encode_record(topic="t", body=b"next")) * count, "b")]
+    assert bodies == [b"no stream", b"next"] * count
+
+
+def test_a_bomb_is_handed_out_as_it_is_stored() -> None:
+    """So is what would become too large, and a warning says so once."""
+    bomb = compress(bytes(MAX_INFLATED_BYTES + 1))
+    stored = encode_record(topic="t", body=bomb, sys_flag=SysFlag.COMPRESSED | SysFlag.COMPRESSION_ZLIB)
+    assert [message.body for message in received_all(stored * 2, "b")] == [bomb] * 2
 
 
 HOSTS = st.sampled_from([HOST, pack_host("10.0.0.1", 1), pack_host("fe80::1", 65535)])

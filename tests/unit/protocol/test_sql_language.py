@@ -121,6 +121,15 @@ def test_long_lists_of_conditions_are_fine() -> None:
     assert SqlFilter.parse(f"id IN ({values})").matches({"id": "511"})
 
 
+def test_few_long_expressions_are_kept() -> None:
+    """256 of 4 KiB, which anybody may send, took 115 MiB for good; short ones stay, however many long ones come."""
+    long = [f"a = '{'x' * 600}{number}'" for number in range(40)]
+    short, kept = SqlFilter.parse("a = 'short'"), [SqlFilter.parse(expression) for expression in long]
+    assert SqlFilter.parse(long[-1]) is kept[-1]
+    assert SqlFilter.parse(long[0]) is not kept[0]
+    assert SqlFilter.parse("a = 'short'") is short
+
+
 def test_what_is_nested_in_bounds_is_evaluated_once() -> None:
     """BETWEEN within BETWEEN costs a step a level, not twice as much with each."""
     expression = "-(" * 30 + "a BETWEEN 1 AND 2" + ") BETWEEN 1 AND 2" * 30

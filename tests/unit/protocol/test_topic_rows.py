@@ -13,6 +13,7 @@ from rmqspark.errors import RecordError
 from rmqspark.protocol.buffers.columns import Column
 from rmqspark.protocol.bulk.bulk_rows import BulkRows
 from rmqspark.protocol.bulk.topic_rows import (
+    MAX_QUEUES,
     TopicRun,
     decode_topic_rows,
     encode_runs,
@@ -107,3 +108,10 @@ def test_what_does_not_add_up_is_refused(body: bytes, queues: int, count: int) -
     """No body makes a broker look beyond it, or give a queue rows that nobody sent."""
     with pytest.raises(RecordError):
         decode_topic_rows(memoryview(body), queues, count)
+
+
+def test_queues_are_counted_before_any_is_looked_at() -> None:
+    """A request with a million of them took a broker three seconds, and 190 MiB."""
+    body = (RUN.pack(1, 0, 1) + b"t") * (MAX_QUEUES + 1)
+    with pytest.raises(RecordError, match="65537 queues; 1 to 65,536 are allowed"):
+        decode_topic_rows(memoryview(body), MAX_QUEUES + 1, MAX_QUEUES + 1)

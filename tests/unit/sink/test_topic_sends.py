@@ -15,6 +15,7 @@ from rmqspark.errors import NotSupported
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.buffers.columns import Column
 from rmqspark.protocol.bulk.bulk_rows import BulkRows
+from rmqspark.protocol.bulk.topic_rows import MAX_QUEUES
 from rmqspark.protocol.records.unique_keys import IdRange
 from rmqspark.sink.topic_sends import QueueRows, TopicsSend, by_broker, full_sends, shared_out
 
@@ -81,6 +82,14 @@ def test_each_row_goes_once_and_in_order(
     for queue, rows in sent.items():
         assert rows == sorted(rows)
         assert {topic_of[row] for row in rows} == {queue.topic}
+
+
+def test_no_send_is_for_more_queues_than_a_broker_takes() -> None:
+    """Rows that are small, for very many queues: the sends are cut where a broker would refuse them."""
+    count = MAX_QUEUES + 3
+    dealt = [QueueRows(MessageQueue("t", "a", place), place, place + 1) for place in range(count)]
+    sends = list(full_sends(dealt, np.ones(count, np.int64), 1 << 30))
+    assert [len(send) for send in sends] == [MAX_QUEUES, 3]
 
 
 def test_a_broker_that_knows_no_such_send_any_more_is_not_asked() -> None:

@@ -113,6 +113,13 @@ def test_compressed_bodies_are_inflated(kind: int) -> None:
     ]
 
 
+def test_a_body_that_does_not_inflate_ends_no_query() -> None:
+    """One message of anybody who may send would end it, at every start again: it comes as it is stored."""
+    stuck = record(b"no stream", sys_flag=SysFlag.COMPRESSED | SysFlag.COMPRESSION_ZSTD)
+    found = rows(StructType().add("body", "binary"), FULL, stuck, FULL)
+    assert [row["body"] for row in found] == [b"hello", b"no stream", b"hello"]
+
+
 def test_inflated_batches_stay_small() -> None:
     """A few small records may hold very large bodies: they do not end up in one batch."""
     body = bytes(1 << 20)
