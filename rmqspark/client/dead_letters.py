@@ -10,8 +10,6 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from msgspec.structs import replace
-
 from rmqspark.client.admin_topics import masters
 from rmqspark.client.broker_admin import BrokerAdmin
 from rmqspark.client.broker_client import NO_GROUP
@@ -19,11 +17,11 @@ from rmqspark.client.pull_request import PullStatus
 from rmqspark.client.received import received
 from rmqspark.client.silence import RollCall
 from rmqspark.client.topics_described import bounds_in
-from rmqspark.errors import GroupNotFound, InvalidArgument, RecordError, TopicNotFound
+from rmqspark.errors import GroupNotFound, InvalidArgument, TopicNotFound
 from rmqspark.model import ReceivedMessage
 from rmqspark.protocol.names import DLQ_PREFIX, check_group, dead_letter_topic
 from rmqspark.protocol.records.properties import Property
-from rmqspark.protocol.records.record import SysFlag, decode_record
+from rmqspark.protocol.records.record import decode_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -188,25 +186,15 @@ def read_chunks(cluster: ClusterClient, queue: MessageQueue, start: int, end: in
 def dead_letter(record: Record, broker_name: str, retries: int, *, is_resent: bool) -> DeadLetter:
     """What a record of a dead letter queue says. Pure."""
     properties = record.property_map()
-    message, trouble = _message(record, broker_name)
+    is_used_up = record.reconsume_times > retries
     return DeadLetter(
-        message,
+        received(record, broker_name),
         origin_topic(properties),
         properties.get(Property.ORIGIN_MESSAGE_ID) or properties.get(Property.DLQ_ORIGIN_MESSAGE_ID),
         record.reconsume_times,
-        ("all retries used up" if record.reconsume_times > retries else "given up by its consumer") + trouble,
+        "all retries used up" if is_used_up else "given up by its consumer",
         is_resent,
     )
-
-
-def _message(record: Record, broker_name: str) -> tuple[ReceivedMessage, str]:
-    """The message, and what is wrong with it, which may be why it is a dead letter: a body that cannot be read is as
-    it lies there."""
-    try:
-        return received(record, broker_name), ""
-    except RecordError as error:
-        as_it_is = replace(record, sys_flag=record.sys_flag & ~SysFlag.COMPRESSED)
-        return received(as_it_is, broker_name), f"; its body cannot be read: {error.message.rstrip('.')}"
 
 
 def origin_topic(properties: dict[str, str]) -> str | None:

@@ -308,10 +308,10 @@ class PullConsumer:
         try:
             messages = received_all(chunk.records, cursor.queue.broker_name, chunk.sizes)
         except RecordError as error:
-            at, unreadable = first_unreadable(chunk.records)
+            at, queue_offset = first_unreadable(chunk.records)
             if not at:
-                raise _located(error, cursor.queue, unreadable.queue_offset) from None
-            messages = received_all(cursor.cut(at, unreadable.queue_offset).records, cursor.queue.broker_name)
+                raise _located(error, cursor.queue, queue_offset) from None
+            messages = received_all(cursor.cut(at, queue_offset).records, cursor.queue.broker_name)
         return list(filter(self._accept, messages)) if self._accept else messages
 
     def _raise_if_nothing_works(self) -> None:

@@ -71,15 +71,15 @@ def _one_by_one(records: bytes | memoryview, broker_name: str) -> list[ReceivedM
     return messages
 
 
-def first_unreadable(records: bytes | memoryview) -> tuple[int, Record]:
-    """The first record that is no message, and at which byte it begins. RecordError where that cannot be told: it does
-    not even say how long it is."""
+def first_unreadable(records: bytes | memoryview) -> tuple[int, int]:
+    """Where the first record begins that is no message: at which byte, and its queue offset. RecordError where that
+    cannot be told: it does not even say how long it is."""
     at = 0
     while at < len(records):
         record = decode_record(records, at, check_crc=False)
         try:
             received(decode_record(records, at), "")
         except RecordError:
-            return at, record
+            return at, record.queue_offset
         at += record.size
     raise RecordError("All of these records can be read, and not together.")

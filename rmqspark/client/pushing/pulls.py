@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
 from rmqspark.client.broker_client import SUSPEND_MS
 from rmqspark.client.pull_request import PullResult, PullStatus
 from rmqspark.client.pushing.listening import as_sent
-from rmqspark.client.pushing.unreadable import Unreadable, give_up, readable
+from rmqspark.client.received import received_all
 from rmqspark.errors import OffsetMoved, RmqError, ServerFault
 from rmqspark.protocol.headers.consume import OFFSET_RESET
 from rmqspark.protocol.names import retry_topic
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from rmqspark.client.pushing.subscription import Subscription
     from rmqspark.message_queue import MessageQueue
     from rmqspark.model import ReceivedMessage
-    from rmqspark.remoting.response import Response
 
 T = TypeVar("T")
 
@@ -145,7 +144,7 @@ class Pulls:
         def outcome(result: PullResult) -> Pulled:
             return self._from_pull(result, asked, result.max_offset if reads_in_bulk else 0)
 
-        future.add_done_callback(lambda done: self._tell(_pulled(done, outcome, broker.name), broker, asked, tell))
+        future.add_done_callback(lambda done: tell(_pulled(done, outcome, asked.queue.broker_name)))
 
     def _submit_bulk_read(
         self, broker: BrokerClient, held: ProcessQueue, room: Room, asked: Asked, tell: Callable[[Pulled], None]
@@ -169,31 +168,7 @@ class Pulls:
         def outcome(chunk: BulkChunk) -> Pulled:
             return self._from_bulk(chunk, asked)
 
-        future.add_done_callback(
-            lambda done: self._tell(_pulled(done, outcome, broker.name, asked), broker, asked, tell)
-        )
-
-    def _tell(self, pulled: Pulled, broker: BrokerClient, asked: Asked, tell: Callable[[Pulled], None]) -> None:
-        """What is next and cannot be read is stepped over, once it is a dead letter of the group."""
-        if not (isinstance(pulled, Gone) and isinstance(pulled.error, Unreadable)):
-            tell(pulled)
-            return
-        unreadable = pulled.error
-
-        def step_over(answer: Response | None = None) -> Pulled:
-            where = "passed over"
-            if answer is not None:
-                answer.raise_for_code()
-                where = f"among the dead letters of group {self._group}"
-            queue_offset = unreadable.record.queue_offset
-            _log.error("Message %d of %s cannot be read, and is %s: %s", queue_offset, asked.queue, where, unreadable)
-            return Found([], queue_offset + 1)
-
-        if not self._commits:  # every member would give it up
-            tell(step_over())
-            return
-        answer = give_up(broker, self._group, unreadable.record)
-        answer.add_done_callback(lambda done: tell(_pulled(done, step_over, broker.name)))
+        future.add_done_callback(lambda done: tell(_pulled(done, outcome, queue.broker_name, asked)))
 
     def _from_pull(self, result: PullResult, asked: Asked, end_offset: int) -> Pulled:
         if result.status is PullStatus.OFFSET_MOVED:
@@ -201,13 +176,13 @@ class Pulls:
             return Moved(result.next_offset, result.reason == OFFSET_RESET, reason)
         if result.status is not PullStatus.FOUND:
             return Found([], result.next_offset, self._rest_ms(result, asked), end_offset)
-        messages, next_offset = readable(result.records, asked.queue.broker_name, result.next_offset)
-        return Found(self._wanted(messages, asked.subscription), next_offset, 0, end_offset)
+        messages = received_all(result.records, asked.queue.broker_name)
+        return Found(self._wanted(messages, asked.subscription), result.next_offset, 0, end_offset)
 
     def _from_bulk(self, chunk: BulkChunk, asked: Asked) -> Pulled:
-        messages, next_offset = readable(chunk.records, asked.queue.broker_name, chunk.next_offset, chunk.sizes)
+        messages = received_all(chunk.records, asked.queue.broker_name, chunk.sizes)
         end_offset = chunk.max_offset if chunk.next_offset > asked.queue_offset else 0
-        return Found(self._wanted(messages, asked.subscription), next_offset, 0, end_offset)
+        return Found(self._wanted(messages, asked.subscription), chunk.next_offset, 0, end_offset)
 
     def _wanted(self, messages: list[ReceivedMessage], subscription: Subscription) -> list[ReceivedMessage]:
         wanted = filter(subscription.accepts, messages) if subscription.accepts else messages

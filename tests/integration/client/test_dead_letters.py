@@ -182,12 +182,11 @@ def test_a_group_that_was_deleted(admin: AdminClient, rmq: Rmq, topic: str, grou
 
 
 def test_a_body_that_nobody_can_read(admin: AdminClient, mq: LocalCluster, topic: str, group: str) -> None:
-    """It may be why it is a dead letter. It is listed as it lies there, with what is wrong, and sent again as it is."""
+    """It may be why it is a dead letter. It is listed as it lies there, and sent again as it is."""
     properties = encode_properties({"UNIQ_KEY": "F" * 32, "RETRY_TOPIC": topic}).decode()
     dead(mq, group, Outgoing(b"no zlib", properties, SysFlag.COMPRESSED, 0))
     letter = admin.dead_letters(group)[-1]
     assert (letter.message.body, letter.message.msg_id) == (b"no zlib", "F" * 32)
-    assert "its body cannot be read" in letter.reason
     assert admin.resend_dead_letters(group, msg_ids=["F" * 32]).count == 1
     assert admin.resend_dead_letters(group).count == 4
 
