@@ -12,6 +12,7 @@ from rmqspark.client import (
     admin_topics,
     cluster_status,
     dead_letter_resends,
+    dead_letter_walk,
     dead_letters,
     group_resets,
     groups_described,
@@ -219,7 +220,7 @@ class AdminClient:
 
     def dead_letters(self, group: str, max_count: int = 64, *, on_silent: OnSilent | None = None) -> list[DeadLetter]:
         """What the group has consumed in vain, oldest first; the newest `max_count`. GroupNotFound."""
-        return dead_letters.newest_dead_letters(self._cluster, group, max_count, on_silent=on_silent)
+        return dead_letter_walk.newest_dead_letters(self._cluster, group, max_count, on_silent=on_silent)
 
     def resend_dead_letters(
         self,

@@ -281,6 +281,34 @@ def test_dead_letters(rest: Rest, rmq: Rmq, topic: str) -> None:
     assert times == sorted(times, reverse=True)
 
 
+def test_dead_letters_have_pages_of_eight_mebibytes(rest: Rest, rmq: Rmq, topic: str) -> None:
+    """As messages have: a thousand of four mebibytes each are in no one's memory at once."""
+    rmq.create_topic(topic, queues=1)
+    rmq.send(topic, *(Message(topic, b"%d" % number + bytes(3 << 20)) for number in range(5)))
+    rmq.give_up(f"{topic}-g", *rmq.messages(topic))
+    first = rest.get(f"/dlq/{topic}-g", limit=1_000)
+    assert [each["message"]["body"][0] for each in first["items"]] == ["4", "3", "2"]
+    second = rest.get(f"/dlq/{topic}-g", limit=1_000, cursor=first["next"])
+    assert ([each["message"]["body"][0] for each in second["items"]], second["next"]) == (["1", "0"], None)
+
+
+def test_pages_of_dead_letters_while_others_die(rest: Rest, rmq: Rmq, topic: str) -> None:
+    """None comes twice, and none is left out; nor is any read that is on another page."""
+    rmq.create_topic(topic, queues=1)
+    rmq.send(topic, *(b"%d" % number for number in range(42)))
+    dead = rmq.messages(topic)
+    rmq.give_up(f"{topic}-g", *dead[:40])
+    shown, cursor = [], None
+    while True:
+        page = rest.get(f"/dlq/{topic}-g", limit=7, **({} if cursor is None else {"cursor": cursor}))
+        shown += [int(each["message"]["body"]) for each in page["items"]]
+        if (cursor := page["next"]) is None:
+            break
+        rmq.give_up(f"{topic}-g", dead[40])
+    assert shown == list(range(39, -1, -1))
+    rest.problem("GET", f"/api/v1/dlq/{topic}-g", 400, "invalid_argument", params={"cursor": "eyJhIjoieCJ9"})
+
+
 def test_metrics_of_all_brokers_are_scraped_in_one_place(rmq: Rmq, rest: Rest, topic: str) -> None:
     """As Prometheus reads them; what RocketMQ's dashboards ask for moves with what is done."""
     rmq.create_topic(topic, queues=1)
