@@ -21,7 +21,7 @@ from rmqspark.admin.console.resets import effect
 from rmqspark.admin.console.sessions import LONGEST_MS, Sessions
 from rmqspark.admin.console.snippets import Snippets, Whereabouts
 from rmqspark.admin.console.tables import Column, ordered
-from rmqspark.admin.console.tail import Tail
+from rmqspark.admin.console.tail import Tail, Tailing
 from rmqspark.admin.reads.messages import Wanted
 from rmqspark.admin.schemas.messages import MessageView
 from rmqspark.client.group_resets import QueueReset
@@ -97,6 +97,22 @@ def test_the_tail_of_a_topic() -> None:
     assert (tail.is_full, tail.is_behind) == (True, False)
     assert tail.joined(seen(9, 8, 7), most=4).is_behind
     assert tail.joined(seen(5, 4, 3), most=4).came == 0
+
+
+def test_a_look_at_the_tail_that_is_overtaken_takes_nothing_away() -> None:
+    """Whoever pauses and goes on again looks while the look before is still under way."""
+    older, newer = stored("broker-a", 0, 1, 1_000), stored("broker-a", 0, 2, 2_000)
+    is_first = [True]
+
+    def newest() -> list[MessageView]:
+        if not is_first:
+            return [newer, older]
+        is_first.clear()
+        tailing.look()  # of another, which is quicker
+        return [older]
+
+    tailing = Tailing(newest)
+    assert tailing.look().messages == (newer, older)
 
 
 def test_histories_are_bounded() -> None:
