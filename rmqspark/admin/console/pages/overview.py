@@ -55,7 +55,7 @@ def _figures(visit: Visit, view: OverviewView) -> Node:
         [
             ("In", f"{words.rate(_sum([each.in_per_second for each in brokers]))}", "messages a second"),
             ("Out", f"{words.rate(_sum([each.out_per_second for each in brokers]))}", "messages a second"),
-            ("Largest lag", words.number(max(lags, default=nobody)), "messages"),
+            ("Largest lag", words.number(max(lags, default=nobody)), f"messages{_of_some(known)}"),
             ("Fullest disk", words.percent(fullest), _free(brokers)),
             ("Half messages", words.number(view.half_messages), "not decided"),
             ("Transactions", words.number(view.open_transactions), visit.link("open", "/transactions")),
@@ -63,6 +63,10 @@ def _figures(visit: Visit, view: OverviewView) -> Node:
             ("Topics", words.number(view.topic_count), visit.link("all topics", "/topics")),
         ]
     )
+
+
+def _of_some(groups: list[GroupSummary] | None) -> str:
+    return f", of the first {MOST_GROUPS} groups" if groups is not None and len(groups) == MOST_GROUPS else ""
 
 
 def _sum(rates: list[float | None]) -> float | None:
@@ -107,7 +111,7 @@ def _groups(visit: Visit) -> Node:
     shown = sorted(known, key=_behind, reverse=True)[:_MOST_GROUPS]
     return group(
         table(visit, "Groups furthest behind", group_columns(visit), shown, lambda each: each.group),
-        notes(f"Of the first {MOST_GROUPS} groups by name." if len(known) == MOST_GROUPS else None),
+        notes(f"Of the first {MOST_GROUPS} groups by name." if _of_some(known) else None),
         partial(visit.watch.silent),
     )
 

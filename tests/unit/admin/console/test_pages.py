@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -18,14 +19,18 @@ from rmqspark.admin.console.preferences import Preferences
 from rmqspark.admin.console.sessions import Sessions
 from rmqspark.admin.console.tail import Tail
 from rmqspark.admin.console.visits import Visit
-from rmqspark.admin.console.watch import _whole_lag
+from rmqspark.admin.console.watch import MOST_GROUPS, _whole_lag
 from rmqspark.admin.paging import Page, PartialPage
+from rmqspark.admin.reads.overview import undecided
 from rmqspark.admin.schemas.cluster import BrokerView, ClusterView, SlaveView
 from rmqspark.admin.schemas.groups import GroupQueueView, GroupSummary, GroupView
 from rmqspark.admin.schemas.messages import MessageView
 from rmqspark.admin.schemas.overview import OverviewView
 from rmqspark.admin.schemas.topics import TopicSummary
 from rmqspark.admin.schemas.transactions import BatchView, ProofView
+from rmqspark.client.descriptions import GroupDescription, GroupQueue
+from rmqspark.message_queue import MessageQueue
+from rmqspark.protocol.names import HALF_TOPIC
 from rmqspark.testing.manual_clock import ManualClock
 
 if TYPE_CHECKING:
@@ -183,6 +188,35 @@ def test_lag_that_could_not_be_measured_is_unknown(
     shown = texts(overview.show(visit, OverviewView(cluster=cluster, silent={}, **known)))
     assert lag in shown
     assert story in shown
+
+
+@pytest.mark.parametrize("name", ["zebra", "CID_RMQ_SYS_TRANS"])
+def test_a_lag_that_is_not_measured_has_no_chart(name: str) -> None:
+    """Rather than one that is to come in a few seconds; the largest lag says of which groups it is."""
+    frame = Place(Role.READ).frame()
+    assert "measured from now on" in texts(group.show(frame, view(group="zebra"), nothing))
+    measured = [GroupSummary.model_construct(group=f"g{number}", lag=number) for number in range(MOST_GROUPS)]
+    frame.visit.watch.groups = measured
+    assert "not of this one" in texts(group.show(frame, view(group=name), nothing))
+    assert "measured from now on" in texts(group.show(frame, view(group="g7"), nothing))
+    unknown: Any = SimpleNamespace(half_messages=None, open_transactions=None, dead_letters=None, topic_count=None)
+    unknown.cluster = SimpleNamespace(brokers=[])
+    assert "Largest lag 99 messages, of the first 100 groups" in texts(overview._figures(frame.visit, unknown))
+
+
+@pytest.mark.parametrize(
+    ("lags", "silent", "known"),
+    [([], {}, 0), ([], CUT, None), ([None], {}, None), ([None, 2], {}, 2), ([1, 2], CUT, 3)],
+)
+def test_half_messages_that_nobody_tells_of_are_unknown(
+    lags: list[int | None], silent: dict[str, str], known: int | None
+) -> None:
+    """Not 0: somebody would believe that nothing is in doubt."""
+    queues = [
+        GroupQueue(MessageQueue(HALF_TOPIC, "b", number), None if lag is None else 0, lag or 0)
+        for number, lag in enumerate(lags)
+    ]
+    assert undecided(GroupDescription("g", [], queues, None, silent)) == known
 
 
 def test_a_broker_that_does_not_answer_has_a_page() -> None:

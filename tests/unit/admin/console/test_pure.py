@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC
 from types import SimpleNamespace
 from typing import Any
@@ -22,9 +23,11 @@ from rmqspark.admin.console.sessions import LONGEST_MS, Sessions
 from rmqspark.admin.console.snippets import Snippets, Whereabouts
 from rmqspark.admin.console.tables import Column, ordered
 from rmqspark.admin.console.tail import Tail, Tailing
+from rmqspark.admin.console.watch import Watch
 from rmqspark.admin.reads.messages import Wanted
 from rmqspark.admin.schemas.messages import MessageView
 from rmqspark.client.group_resets import QueueReset
+from rmqspark.errors import Unreachable
 from rmqspark.message_queue import MessageQueue
 from rmqspark.testing.manual_clock import ManualClock
 
@@ -123,6 +126,21 @@ def test_histories_are_bounded() -> None:
     assert len(histories.of("in")) == MOST_POINTS
     assert histories.of("in")[0] == (5, 5.0)
     assert histories.of("nothing") == []
+
+
+def test_what_nobody_could_tell_is_a_gap() -> None:
+    """No line leads through the time in which a cluster was away, and no more is kept of it than that."""
+    clock = ManualClock()
+    desk: Any = SimpleNamespace(cluster=SimpleNamespace(clock=clock))
+    watch = Watch(desk, lambda: False)
+    watch.histories.note("in", 1, 5.0)
+    watch.error = Unreachable("Nobody answers.", address="h:1")
+    for _ in range(2):
+        asyncio.run(watch.measure())
+    assert watch.histories.of("in") == [(1, 5.0), (clock.now_ms(), None)]
+    watch.histories.note("group g", 2, 1.0)
+    watch._note_readers("group ", None)
+    assert [value for _, value in watch.histories.of("group g")] == [1.0, None]
 
 
 def test_a_chart_says_what_it_shows() -> None:
