@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from typing import TYPE_CHECKING, TypeVar
 
@@ -32,6 +33,7 @@ from rmqspark.protocol.headers.consume import (
     ViewMessageRequestHeader,
 )
 from rmqspark.protocol.names import AUTO_CREATE_TOPIC
+from rmqspark.settings import HIDDEN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -48,6 +50,9 @@ QUERY_TIMEOUT_MS = 18_000
 MAX_METRICS_BYTES = 256 << 20
 LATEST_MS = (1 << 63) - 1
 SINGLE_TAG = "SINGLE_TAG"
+# In names of settings: initAuthenticationUser and innerClientAuthenticationCredentials hold passwords, exporters' headers
+# tokens.
+_SECRETS = re.compile("password|passwd|secret|credential|accesskey|token|initauthenticationuser|exporterheader", re.I)
 
 T = TypeVar("T")
 
@@ -197,7 +202,7 @@ class BrokerAdmin:
     # --- the broker itself -------------------------------------------------------------------------------------------
 
     def config(self) -> dict[str, str]:
-        """Its settings, names and values as RocketMQ writes them."""
+        """Its settings, names and values as RocketMQ writes them; of secrets that there is one."""
         return config_of(self._call(RequestCode.GET_BROKER_CONFIG))
 
     def update_config(self, settings: Mapping[str, str]) -> None:
@@ -227,10 +232,14 @@ def metrics_of(response: Response) -> str:
 
 
 def config_of(response: Response) -> dict[str, str]:
-    """What GET_BROKER_CONFIG answers."""
+    """What GET_BROKER_CONFIG answers. RocketMQ's brokers answer with all that is in their file, passwords too."""
     text = str(response.body, "utf-8", "replace")
     pairs = (line.split("=", 1) for line in text.splitlines() if "=" in line and not line.startswith("#"))
-    return {name.strip(): value.strip() for name, value in pairs}
+    return {name.strip(): _shown(name, value.strip()) for name, value in pairs}
+
+
+def _shown(name: str, value: str) -> str:
+    return HIDDEN if value and _SECRETS.search(name) else value
 
 
 def runtime_of(response: Response) -> dict[str, str]:

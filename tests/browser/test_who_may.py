@@ -123,7 +123,7 @@ def test_nothing_is_told_to_who_is_not_signed_in(guarded: Console, opened: Open)
 MANY = 60
 PRESS = """(name) => [...document.querySelectorAll('button')].find(each => each.innerText.startsWith(name)).click()"""
 CHOOSE = """() => {
-    const times = [...document.querySelectorAll('select')].find(each => [...each.options].some(o => o.value === 'local'))
+    const times = document.querySelector('option[value=local]').parentElement
     times.value = 'local'
     times.dispatchEvent(new Event('change'))
 }"""
