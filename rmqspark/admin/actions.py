@@ -181,8 +181,8 @@ class Actions:
         )
 
     def set_config(self, who: str, broker_name: str, settings: Mapping[str, str]) -> None:
-        """Settings in either spelling. NoPermission for one that takes a restart; InvalidArgument, with none of them
-        changed, if there is none."""
+        """Settings in either spelling, all of them or none. NoPermission for one that takes a restart; InvalidArgument
+        for one that there is none of, or a value that makes no sense."""
         broker = BrokerAdmin(self._cluster.broker(broker_name))
         known = {snake_case(name): name for name in broker.config()}
         wanted = {}
@@ -193,9 +193,10 @@ class Actions:
             if own is None:
                 raise InvalidArgument(f"{broker_name} has no setting {name!r}.", hint="GET the same path lists them.")
             wanted[own] = value
-        for own, value in wanted.items():
-            with self._log.recording(who, "set", broker_name, f"{own} = {value}"):
-                broker.update_config({own: value})
+        if not wanted:
+            raise InvalidArgument("Nothing to change.", hint="GET the same path lists the settings there are.")
+        with self._log.recording(who, "set", broker_name, _words(wanted)):
+            broker.update_config(wanted)
 
 
 def _words(given: Mapping[str, object]) -> str:

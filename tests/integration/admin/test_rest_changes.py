@@ -165,7 +165,8 @@ def test_a_transaction_is_decided_once(rest: Rest, rmq: Rmq, topic: str) -> None
 
 
 def test_a_setting_is_changed_where_it_can_be(rest: Rest, rmq: Rmq) -> None:
-    """In either spelling; what takes a restart is refused, and so is what there is not."""
+    """In either spelling; what takes a restart is refused, and so is what there is not: all that is asked for with it,
+    too."""
     for spelling, value in (("fileReservedTime", "48"), ("file_reserved_time", "72")):
         answer = rest.client.patch("/api/v1/config/broker-a", json={"settings": {spelling: value}})
         by_name = {setting["setting"]: setting["value"] for setting in answer.json()["items"]}
@@ -177,6 +178,9 @@ def test_a_setting_is_changed_where_it_can_be(rest: Rest, rmq: Rmq) -> None:
         ({"fileReservedTime": "soon"}, 400, "invalid_argument"),
         ({"fileReservedTime": "1\nlistenPort=1"}, 400, "invalid_argument"),
         ({"fileReservedTime": "48", "fileReservedTimes": "48"}, 400, "invalid_argument"),
+        ({"fileReservedTime": "48", "listenPort": "1"}, 403, "no_permission"),
+        ({"fileReservedTime": "48", "deleteWhen": "never"}, 400, "invalid_argument"),
+        ({}, 400, "invalid_argument"),
     ):
         rest.problem("PATCH", "/api/v1/config/broker-a", status, code, json={"settings": settings})
     assert rmq.admin.broker_config("broker-a")["fileReservedTime"] == "72"
