@@ -21,19 +21,20 @@ from rmqspark.client.producer import Producer
 from rmqspark.client.queries import seen_query
 from rmqspark.client.query_view import view_of
 from rmqspark.client.topics_described import describe_topic
-from rmqspark.errors import Conflict, InvalidArgument
+from rmqspark.errors import Conflict, InvalidArgument, RmqError
 from rmqspark.protocol.headers.txn import TxnOutcome
 from rmqspark.settings import camel_case, snake_case
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rmqspark.admin.action_log import ActionLog
+    from rmqspark.admin.action_log import ActionLog, Effect
     from rmqspark.admin.schemas.dead_letters import ResendRequest
     from rmqspark.admin.schemas.groups import ResetRequest
     from rmqspark.admin.schemas.messages import NewMessage
     from rmqspark.admin.schemas.topics import NewTopic, TopicChange
     from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.dead_letter_resends import ResendPlan
 
 _GROUP = "rmq-admin"
 
@@ -163,9 +164,21 @@ class Actions:
         if not request.dry_run:
             detail = f"{plan.count:,} letters to {'their topics' if request.to_topic else 'the group'}"
             with self._log.recording(who, "resend dead letters", group, detail) as effect:
-                sent = sum(1 for _ in resend_letters(self._cluster, plan))
-                effect.story = f"{sent:,} sent"
+                sent = self._sent(plan, effect)
         return ResendView(group=group, planned=plan.count, sent=sent, to_topic=request.to_topic)
+
+    def _sent(self, plan: ResendPlan, effect: Effect) -> int:
+        """How many; an error says, too, how many went before it."""
+        sent = 0
+        try:
+            for _ in resend_letters(self._cluster, plan):
+                sent += 1
+                effect.story = f"{sent:,} sent"
+        except RmqError as error:
+            if sent:
+                error.hint = f"{sent:,} of {plan.count:,} were sent again before. {error.hint}".strip()
+            raise
+        return sent
 
     # --- transactions and settings -----------------------------------------------------------------------------------
 

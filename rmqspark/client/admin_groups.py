@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rmqspark.client.admin_topics import masters
 from rmqspark.client.broker_admin import BrokerAdmin
+from rmqspark.client.in_turn import in_turn
 from rmqspark.client.silence import RollCall
 from rmqspark.errors import GroupNotFound
 from rmqspark.protocol.names import is_system_group
@@ -31,5 +32,4 @@ def delete_group(cluster: ClusterClient, group: str) -> None:
     holders = [admin for admin in admins if group in admin.groups()]
     if not holders:
         raise GroupNotFound(group, hint="rmq group list shows those that exist.")
-    for admin in holders:
-        admin.delete_group(group)
+    in_turn(holders, lambda admin: admin.delete_group(group), lambda admin: admin.broker.name)

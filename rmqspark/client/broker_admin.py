@@ -50,8 +50,8 @@ QUERY_TIMEOUT_MS = 18_000
 MAX_METRICS_BYTES = 256 << 20
 LATEST_MS = (1 << 63) - 1
 SINGLE_TAG = "SINGLE_TAG"
-# In names of settings: initAuthenticationUser and innerClientAuthenticationCredentials hold passwords, exporters' headers
-# tokens.
+# In names of settings: initAuthenticationUser and innerClientAuthenticationCredentials hold passwords, headers of
+# exporters tokens.
 _SECRETS = re.compile("password|passwd|secret|credential|accesskey|token|initauthenticationuser|exporterheader", re.I)
 
 T = TypeVar("T")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from rmqspark.client.broker_admin import BrokerAdmin
 from rmqspark.client.groups_described import read_by
+from rmqspark.client.in_turn import in_turn
 from rmqspark.client.topics_described import queue_bounds
 from rmqspark.errors import Conflict, GroupNotFound, InvalidArgument, InvalidQueue, TopicNotFound
 from rmqspark.message_queue import MessageQueue
@@ -116,8 +117,11 @@ def carry_out(cluster: ClusterClient, group: str, plan: Collection[QueueReset], 
         raise InvalidArgument(f"{plan!r:.80} is no plan.", hint="reset_group(..., dry_run=True) returns one.")
     if create:
         _make(group, [BrokerAdmin(cluster.broker(name)) for name in sorted({each.queue.broker_name for each in plan})])
-    for reset in plan:
+
+    def move(reset: QueueReset) -> None:
         BrokerAdmin(cluster.broker(reset.queue.broker_name)).reset_offset(group, reset.queue, reset.target)
+
+    in_turn(plan, move, lambda reset: f"queue {reset.queue}")
 
 
 def _make(group: str, brokers: list[BrokerAdmin]) -> None:
