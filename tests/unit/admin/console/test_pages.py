@@ -14,7 +14,7 @@ from rmqspark.admin.console.histories import Histories
 from rmqspark.admin.console.message_filters import Asked
 from rmqspark.admin.console.nodes import find, texts
 from rmqspark.admin.console.pages import broker as broker_page
-from rmqspark.admin.console.pages import group, messages, overview, proof, topics, transactions
+from rmqspark.admin.console.pages import dead_letters_of, group, messages, overview, proof, topics, transactions
 from rmqspark.admin.console.preferences import Preferences
 from rmqspark.admin.console.sessions import Sessions
 from rmqspark.admin.console.tail import Tail
@@ -23,6 +23,7 @@ from rmqspark.admin.console.watch import MOST_GROUPS, _whole_lag
 from rmqspark.admin.paging import Page, PartialPage
 from rmqspark.admin.reads.overview import undecided
 from rmqspark.admin.schemas.cluster import BrokerView, ClusterView, SlaveView
+from rmqspark.admin.schemas.dead_letters import DeadLetterView
 from rmqspark.admin.schemas.groups import GroupQueueView, GroupSummary, GroupView
 from rmqspark.admin.schemas.messages import MessageView
 from rmqspark.admin.schemas.overview import OverviewView
@@ -217,6 +218,19 @@ def test_half_messages_that_nobody_tells_of_are_unknown(
         for number, lag in enumerate(lags)
     ]
     assert undecided(GroupDescription("g", [], queues, None, silent)) == known
+
+
+def test_a_cause_leads_to_its_letters_on_this_page() -> None:
+    """They are counted there; on the first page there may be none of it."""
+    frame = Place(Role.READ).frame()
+    frame.visit.given = given = {"cursor": "eyJ"}
+    letter = DeadLetterView.model_construct(reason="given up by its consumer", sent_again=False)
+    shown = dead_letters_of._causes(frame, "billing", [letter], nothing)
+    assert find(shown, "a")[0].attributes["href"] == "/rmq/x?cursor=eyJ&cause=given+up+by+its+consumer"
+    given["cause"] = letter.reason
+    assert find(dead_letters_of._causes(frame, "billing", [letter], nothing), "a")[-1].attributes["href"] == (
+        "/rmq/x?cursor=eyJ"
+    )
 
 
 def test_a_broker_that_does_not_answer_has_a_page() -> None:
