@@ -11,6 +11,7 @@ from rmqspark.admin.access import Role
 from rmqspark.admin.config import AdminConfig
 from rmqspark.admin.console.brokers_tables import brokers_table, slaves_table
 from rmqspark.admin.console.histories import Histories
+from rmqspark.admin.console.finder import fitting
 from rmqspark.admin.console.message_filters import Asked
 from rmqspark.admin.console.nodes import find, texts
 from rmqspark.admin.console.pages import broker as broker_page
@@ -21,6 +22,7 @@ from rmqspark.admin.console.tail import Tail
 from rmqspark.admin.console.visits import Visit
 from rmqspark.admin.console.watch import MOST_GROUPS, _whole_lag
 from rmqspark.admin.paging import Page, PartialPage
+from rmqspark.admin.reads.names import Name
 from rmqspark.admin.reads.overview import undecided
 from rmqspark.admin.schemas.cluster import BrokerView, ClusterView, SlaveView
 from rmqspark.admin.schemas.dead_letters import DeadLetterView
@@ -88,6 +90,15 @@ def test_a_query_that_reads_for_a_group_is_named() -> None:
     shown = group.show(frame, view(queries=["the bills"]), nothing)
     assert "Nobody is connected" not in texts(shown)
     assert "/rmq/spark/the%20bills" in [link.attributes["href"] for link in find(shown, "a")]
+    shown = group.show(frame, view(queries=["bills/2026"]), nothing)  # which no address can have as one step
+    assert "/rmq/spark/g" in [link.attributes["href"] for link in find(shown, "a")]
+
+
+def test_a_query_is_found_by_the_name_it_was_given() -> None:
+    """As lists show it; its id is none that anybody remembers. What begins with what was typed comes first."""
+    names = [Name("topic", "old-bills"), Name("query", "3f2a", "Bills"), Name("group", "billing")]
+    assert [each.shown for each in fitting(names, "bill")] == ["Bills", "billing", "old-bills"]
+    assert [each.shown for each in fitting(names, "3f")] == ["Bills"]
 
 
 @pytest.mark.parametrize(("role", "count"), [(Role.ADMIN, 2), (Role.READ, 0)])
