@@ -77,6 +77,7 @@ def test_beside_rest(client: httpx.Client) -> None:
     assert "'unsafe-inline'" in page.headers["content-security-policy"]
     assert client.get("/topics/nothing").status_code == 404
     assert client.get("/no/such/page").status_code == 404
+    assert "No broker has heard of a query" in client.get("/spark/bills%2F2026").text
     missing = client.get("/api/v1/nothing")
     assert (missing.status_code, missing.json()["code"]) == (404, "not_found")
     assert missing.headers["content-security-policy"] == "default-src 'none'; frame-ancestors 'none'"

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rmqspark import Message, PullConsumer
+from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.queries import report_query
+from rmqspark.protocol.bodies.queries import QueryReport
 
 from ..batches import committed, written
 
@@ -162,6 +165,19 @@ def test_a_transaction_is_decided_once(rest: Rest, rmq: Rmq, topic: str) -> None
     (manual,) = rest.get(f"/transactions/{topic}")["manual"]
     assert (manual["by"], manual["decision"], manual["version"]) == ("admin@127.0.0.1", "ROLLBACK", "1")
     assert [message.body for message in rmq.messages(topic)] == [b"a"]
+
+
+def test_names_with_slashes_are_found(rest: Rest, rmq: Rmq, topic: str) -> None:
+    """A transactional id may have some, and so may what somebody calls a query."""
+    rmq.create_topic(topic)
+    written(rmq.namesrv, topic, 0, "a", transactional_id=f"jobs/{topic}")
+    with ClusterClient(rmq.namesrv) as client:
+        report_query(client, QueryReport(f"q-{topic}", "run-1", f"bills/{topic}"))
+    assert rest.get(f"/transactions/jobs%2F{topic}")["open"] is True
+    assert posted(rest, f"/transactions/jobs%2F{topic}/rollback")["version"] == "0"
+    assert rest.get(f"/spark/queries/bills%2F{topic}")["queryId"] == f"q-{topic}"
+    proof = f"/api/v1/spark/queries/bills%2F{topic}/proof"
+    assert "No batch of" in rest.problem("GET", proof, 404, "not_found")["detail"]
 
 
 def test_a_setting_is_changed_where_it_can_be(rest: Rest, rmq: Rmq) -> None:

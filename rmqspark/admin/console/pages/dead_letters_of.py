@@ -136,9 +136,9 @@ async def _resend(frame: Frame, name: str, ids: list[str], changed: Change, *, w
         frame.tell(f"{words.counted(done.sent, 'dead letter')} sent again to group {name}.")
         await changed()
 
-    go = "goes" if plan.planned == 1 else "go"
+    letters = f"{words.counted(plan.planned, 'dead letter')} {'goes' if plan.planned == 1 else 'go'}"
     effects = [
-        f"{words.counted(plan.planned, 'dead letter')} {go} to group {name} alone, as if never consumed: at least once.",
+        f"{letters} to group {name} alone, as if never consumed: at least once.",
         *(["It was sent again before: the group gets it once more."] if was_sent else []),
     ]
     frame.confirm(f"Give {name} its dead letters again?", effects, "Resend", do)

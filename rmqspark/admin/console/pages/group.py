@@ -115,15 +115,9 @@ def _delete(frame: Frame, view: GroupView) -> None:
 
 def _members(visit: Visit, view: GroupView) -> Node:
     queries = [
-        h("p", h("span", "Read by the Spark query "), visit.link(name, _query_path(view, name)))
-        for name in view.queries
+        h("p", h("span", "Read by the Spark query "), visit.link(name, path("spark", name))) for name in view.queries
     ]
     return group(*queries, _clients(visit, view))
-
-
-def _query_path(view: GroupView, name: str) -> str:
-    """By its group where its name is more than one step of an address."""
-    return path("spark", view.group if "/" in name else name)
 
 
 def _clients(visit: Visit, view: GroupView) -> Node | None:
