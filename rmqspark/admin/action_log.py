@@ -144,7 +144,9 @@ class Effect:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    """Half a character is written as its code: no answer could have it, and so none the record."""
+    whole = text[: _LONGEST + 1].encode("utf-8", "backslashreplace").decode()
+    return whole if len(whole) <= _LONGEST else f"{whole[:_LONGEST]}…"
 
 
 def _is_at_line(descriptor: int) -> bool:
@@ -169,5 +171,5 @@ def _action(record: dict[str, Any]) -> Action:
     return Action(
         int(record["number"]),
         int(record["at_ms"]),
-        *(str(record[name]) for name in ("who", "name", "subject", "detail", "outcome", "effect")),
+        *(_cut(str(record[name])) for name in ("who", "name", "subject", "detail", "outcome", "effect")),
     )

@@ -200,8 +200,6 @@ class Actions:
         known = {snake_case(name): name for name in broker.config()}
         wanted = {}
         for name, value in settings.items():
-            if any(char in value for char in "\r\n"):
-                raise InvalidArgument(f"The value of {name!r} is more than one line.")
             own = known.get(snake_case(name))
             if own is None:
                 raise InvalidArgument(f"{broker_name} has no setting {name!r}.", hint="GET the same path lists them.")

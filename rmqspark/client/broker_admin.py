@@ -7,7 +7,7 @@ import zlib
 from typing import TYPE_CHECKING, TypeVar
 
 from rmqspark.client.futures import then
-from rmqspark.errors import BodyError, MessageNotFound, NotFound, ServerFault
+from rmqspark.errors import BodyError, InvalidArgument, MessageNotFound, NotFound, ServerFault
 from rmqspark.protocol.bodies.admin import (
     ConsumerConnection,
     ConsumeStats,
@@ -206,8 +206,9 @@ class BrokerAdmin:
         return config_of(self._call(RequestCode.GET_BROKER_CONFIG))
 
     def update_config(self, settings: Mapping[str, str]) -> None:
-        """Sets these, under RocketMQ's names. NoPermission where that takes a restart."""
-        body = "".join(f"{name}={value}\n" for name, value in settings.items())
+        """Sets these, under RocketMQ's names. NoPermission where that takes a restart, InvalidArgument for what is no
+        line of Java's properties."""
+        body = "".join(f"{name}={value}\n" for name, value in settings.items() if _is_line(name, value))
         self._call(RequestCode.UPDATE_BROKER_CONFIG, None, body.encode())
 
     def runtime(self) -> dict[str, str]:
@@ -240,6 +241,22 @@ def config_of(response: Response) -> dict[str, str]:
 
 def _shown(name: str, value: str) -> str:
     return HIDDEN if value and _SECRETS.search(name) else value
+
+
+def _is_line(name: str, value: str) -> bool:
+    """Or InvalidArgument: what is more would be another setting. More ends a line than what ends one on a keyboard, and
+    half a character is no text."""
+    both = f"{name}{value}"
+    if not name.strip() or "=" in name or both.splitlines() != [both] or not _is_text(both):
+        raise InvalidArgument(f"{name!r} = {value!r} is no setting: both are one line, the name without a '='.")
+    return True
+
+
+def _is_text(text: str) -> bool:
+    try:
+        return bool(text.encode())
+    except UnicodeEncodeError:
+        return False
 
 
 def runtime_of(response: Response) -> dict[str, str]:

@@ -193,12 +193,19 @@ def test_a_setting_is_changed_where_it_can_be(rest: Rest, rmq: Rmq) -> None:
         ({"storePathRootDir": "/etc"}, 400, "invalid_argument"),
         ({"fileReservedTime": "soon"}, 400, "invalid_argument"),
         ({"fileReservedTime": "1\nlistenPort=1"}, 400, "invalid_argument"),
+        ({"fileReservedTime": "48\u2028deleteWhen=05"}, 400, "invalid_argument"),
         ({"fileReservedTime": "48", "fileReservedTimes": "48"}, 400, "invalid_argument"),
         ({"fileReservedTime": "48", "listenPort": "1"}, 403, "no_permission"),
         ({"fileReservedTime": "48", "deleteWhen": "never"}, 400, "invalid_argument"),
         ({}, 400, "invalid_argument"),
     ):
         rest.problem("PATCH", "/api/v1/config/broker-a", status, code, json={"settings": settings})
+    half = {
+        "content": b'{"settings": {"fileReservedTime": "\\ud800"}}',
+        "headers": {"content-type": "application/json"},
+    }
+    rest.problem("PATCH", "/api/v1/config/broker-a", 400, "invalid_argument", **half)
+    assert rest.client.get("/api/v1/audit").status_code == 200
     assert rmq.admin.broker_config("broker-a")["fileReservedTime"] == "72"
 
 

@@ -132,6 +132,18 @@ def test_words_of_others_are_not_kept_at_any_length(tmp_path: Path) -> None:
     assert path.stat().st_size < 20_000
 
 
+def test_half_a_character_is_kept_as_its_code(tmp_path: Path) -> None:
+    """No JSON can have it in an answer: the list of all changes would be an error from then on, after a restart too."""
+    path = tmp_path / "a.jsonl"
+    log = ActionLog(path, ManualClock())
+    with suppress(Conflict), log.recording("ann", "create topic", "a\ud800", "b\udfff"):
+        raise Conflict("c\ud800")
+    path.write_text(path.read_text().replace("\\\\ud800", "\\ud800"))  # as it was written once
+    for each in (log, ActionLog(path, ManualClock())):
+        (action,) = each.newest(9)
+        assert (action.subject, action.detail, action.effect) == ("a\\ud800", "b\\udfff", "c\\ud800")
+
+
 def test_words_of_others_stay_one_line_of_json(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     with ActionLog(path, ManualClock()).recording("ann", "send", "a\nb\u2028\x1b[31m", '"'):
