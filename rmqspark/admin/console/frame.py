@@ -57,6 +57,8 @@ class Frame:
             self.body = Element("div")
         ui.run_javascript("document.getElementById('popup').role = 'alert'")  # NiceGUI's, of a connection that is lost
         ui.run_javascript(f"window.socket.io.reconnectionDelayMax({_TRY_AGAIN_MS})")  # it waits longer and longer
+        client = ui.context.client
+        client.on_connect(lambda: visit.meet(client.environ))
         Shortcuts(visit, self.find, self.show_keys, self._has_dialog)
         ui.timer(_LOOK_AGAIN_S, self._look, immediate=False)
 
