@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -30,7 +31,7 @@ from rmqspark.admin.schemas.groups import GroupQueueView, GroupSummary, GroupVie
 from rmqspark.admin.schemas.messages import MessageView
 from rmqspark.admin.schemas.overview import OverviewView
 from rmqspark.admin.schemas.topics import TopicSummary
-from rmqspark.admin.schemas.transactions import BatchView, ProofView
+from rmqspark.admin.schemas.transactions import BatchView, ProofView, TransactionView
 from rmqspark.client.descriptions import GroupDescription, GroupQueue
 from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.names import HALF_TOPIC
@@ -105,6 +106,16 @@ def test_who_may_not_change_has_no_button_for_it(role: Role, count: int) -> None
     assert len(find(group.show(Place(role).frame(), view(), nothing), "button")) == count
 
 
+def test_code_names_the_address_that_the_browser_knows() -> None:
+    """Behind a proxy that encrypts it is another than this process sees: the token would go in the clear."""
+    desk: Any = SimpleNamespace(cluster=SimpleNamespace(namesrv="h:9876"), config=TOKENS)
+    visit = replace(Place(Role.READ).visit, desk=desk)
+    visit.meet(None)
+    assert visit.where.url == "http://h/rmq"
+    visit.meet({"HTTP_ORIGIN": "https://queue.example"})
+    assert "https://queue.example/rmq/api/v1/topics" in visit.where.rest("topics")
+
+
 def test_links_are_under_the_prefix() -> None:
     """Behind a proxy, too."""
     shown = group.show(Place(Role.READ).frame(), view(), nothing)
@@ -113,9 +124,24 @@ def test_links_are_under_the_prefix() -> None:
 
 def test_brokers_that_are_silent_are_named() -> None:
     """What they know is left out, and that is said."""
-    document = transactions._Document([], {"broker-b": "it was cut"})
+    document = transactions._Document.of([], {"broker-b": "it was cut"}, None)
     shown = texts(transactions.show(Place(Role.READ).frame(), document, nothing))
     assert "Partial: broker-b does not answer, so what it knows is left out: it was cut" in shown
+
+
+def test_settled_transactions_have_pages() -> None:
+    """Whoever ever wrote is among them, and the page is read again every three seconds; what waits is on each."""
+    known = dict.fromkeys(TransactionView.model_fields) | {"version": 1, "state": "", "rows": 0, "brokers": []}
+    views = [
+        TransactionView.model_construct(**{**known, "transactional_id": f"t{number:03}", "open": number == 7})
+        for number in range(250)
+    ]
+    shown = []
+    for cursor in (None, "WyJ0MTAwIl0"):
+        node = transactions.show(Place(Role.READ).frame(), transactions._Document.of(views, {}, cursor), nothing)
+        shown.append([texts(each) for each in find(node, "th") if each.attributes.get("scope") == "row"])
+    assert shown[0] == ["t007", *(f"t{number:03}" for number in range(101) if number != 7)]
+    assert (shown[1][:2], len(shown[1])) == (["t007", "t101"], 101)
 
 
 def test_a_topic_whose_brokers_are_silent_is_listed() -> None:
