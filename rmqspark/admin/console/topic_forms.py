@@ -19,6 +19,8 @@ from rmqspark.errors import InvalidArgument
 from rmqspark.protocol.records.properties import RESERVED_NAMES
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rmqspark.admin.console.frame import Frame
 
 _TYPES: Final = [(each, each) for each in get_args(MessageType)]
@@ -103,11 +105,11 @@ def send_message(frame: Frame, topic: str, like: MessageView | None = None) -> N
     async def do(said: Said) -> None:
         new = NewMessage.model_validate(
             {
-                "body": None if as_it_is else said["body"].replace("\r\n", "\n"),
+                "body": None if as_it_is else as_it_was(said["body"], body),
                 "body_base64": as_it_is,
                 "tags": said["tags"].strip() or None,
-                "keys": said["keys"].split(),
-                "properties": _properties(said["properties"]),
+                "keys": [key for key in said["keys"].split(" ") if key],
+                "properties": _properties(said["properties"], properties),
                 "shard": said["shard"].strip() or None,
             }
         )
@@ -135,20 +137,37 @@ def send_message(frame: Frame, topic: str, like: MessageView | None = None) -> N
             field("In one queue with, in order", "shard"),
             class_="fields",
         ),
-        area(
-            "Properties, one name=value a line",
-            "properties",
-            "\n".join(f"{name}={value}" for name, value in properties.items()),
-        ),
+        area("Properties, one name=value a line", "properties", _lines(properties)),
     ]
     Form(frame, f"Send to {topic}", fields, "Send", do)
 
 
-def _properties(text: str) -> dict[str, str]:
+def as_it_was(said: str, before: str) -> str:
+    """What stands in a field of several lines, which knows one way to end them: they end as they did before, if they
+    all ended alike, and all of it is as before where nothing was changed."""
+    text = _plain(said)
+    if text == _plain(before):
+        return before
+    is_crlf = "\r\n" in before and not {"\r", "\n"} & set(before.replace("\r\n", ""))
+    return text.replace("\n", "\r\n") if is_crlf else text
+
+
+def _plain(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _lines(properties: Mapping[str, str]) -> str:
+    return "\n".join(f"{name}={value}" for name, value in properties.items())
+
+
+def _properties(said: str, before: Mapping[str, str]) -> dict[str, str]:
+    """As before where nothing was changed: a value may have several lines."""
+    if _plain(said) == _plain(_lines(before)):
+        return dict(before)
     found = {}
-    for line in filter(str.strip, text.splitlines()):
+    for line in filter(str.strip, _plain(said).split("\n")):
         name, equals, value = line.partition("=")
         if not equals or not name.strip():
-            raise InvalidArgument(f"Property {line!r} is no name=value.")
+            raise InvalidArgument(f"Property {line!r:.80} is no name=value.")
         found[name.strip()] = value
     return found
