@@ -20,9 +20,11 @@ from rmqspark.admin.console.nodes import find, h, texts
 from rmqspark.admin.console.preferences import Preferences
 from rmqspark.admin.console.resets import effect
 from rmqspark.admin.console.sessions import LONGEST_MS, Sessions
+from rmqspark.admin.console.sign_in import said_in
 from rmqspark.admin.console.snippets import Snippets, Whereabouts
 from rmqspark.admin.console.tables import Column, ordered
 from rmqspark.admin.console.tail import Tail, Tailing
+from rmqspark.admin.console.topic_forms import _properties, as_it_was
 from rmqspark.admin.console.watch import Watch
 from rmqspark.admin.reads.messages import Wanted
 from rmqspark.admin.schemas.messages import MessageView
@@ -116,6 +118,37 @@ def test_a_look_at_the_tail_that_is_overtaken_takes_nothing_away() -> None:
 
     tailing = Tailing(newest)
     assert tailing.look().messages == (newer, older)
+
+
+@pytest.mark.parametrize(
+    ("before", "typed", "sent"),
+    [
+        ("a\r\nb", "a\r\nb", "a\r\nb"),
+        ("a\nb\rc\r\n", "a\r\nb\r\nc\r\n", "a\nb\rc\r\n"),
+        ("a\r\nb", "a\r\nc", "a\r\nc"),
+        ("a\nb", "a\r\nc", "a\nc"),
+        ("a\nb\r\n", "a\r\nc", "a\nc"),
+        ("", "a\r\nb", "a\nb"),
+    ],
+)
+def test_a_body_that_is_sent_again_keeps_its_line_ends(before: str, typed: str, sent: str) -> None:
+    """A browser gives back others; whoever reads the message would find another one, or another checksum."""
+    assert as_it_was(typed, before) == sent
+
+
+def test_properties_that_are_sent_again_stay_as_they_are() -> None:
+    """Also of several lines, and with what ends a line only for some; what is changed is one a line."""
+    before = {"note": "a\nb=c", "sign": "x\u2028y"}
+    typed = "note=a\r\nb=c\r\nsign=x\u2028y"
+    assert _properties(typed, before) == before
+    assert _properties(f"{typed}z", before) == {"note": "a", "b": "c", "sign": "x\u2028yz"}
+
+
+def test_what_is_said_when_signing_in() -> None:
+    """No more fields are read than the form has, for nobody has shown a token yet."""
+    assert said_in(b"token=a%2Bb&next=%2Ftopics%3Fq%3D1") == {"token": "a+b", "next": "/topics?q=1"}
+    assert said_in(b"token=a&" + b"x=1&" * 100) == {}
+    assert said_in(b"\xff") == {}
 
 
 def test_histories_are_bounded() -> None:
