@@ -63,7 +63,7 @@ def _causes(frame: Frame, name: str, found: Sequence[DeadLetterView], changed: C
     counts = Counter(each.reason for each in found)
     waiting = Counter(each.reason for each in found if not each.sent_again)
     columns: list[Column[str]] = [
-        Column("Cause", lambda cause: visit.link(visible(cause), visit.path, **{**visit.given, "cause": cause})),
+        Column("Cause", lambda cause: visit.link(cause, visit.path, **{**visit.given, "cause": cause})),
         Column("Letters", lambda cause: words.number(counts[cause]), is_number=True),
         Column("Not sent again", lambda cause: words.number(waiting[cause]), is_number=True),
     ]
@@ -104,7 +104,7 @@ def _letters(frame: Frame, name: str, letters: Sequence[DeadLetterView], changed
             ),
         ),
         Column("Tries", lambda each: words.number(each.tries), is_number=True),
-        Column("Cause", lambda each: visible(each.reason)),
+        Column("Cause", lambda each: each.reason),
         Column("State", lambda each: state("sent again", "good") if each.sent_again else state("waits", "warning")),
         Column("Body", lambda each: h("div", preview(each.message.body_as_bytes()), class_="body-cell mono")),
     ]

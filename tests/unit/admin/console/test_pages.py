@@ -27,7 +27,7 @@ from rmqspark.admin.reads.names import Name
 from rmqspark.admin.reads.overview import undecided
 from rmqspark.admin.schemas.cluster import BrokerView, ClusterView, SlaveView
 from rmqspark.admin.schemas.dead_letters import DeadLetterView
-from rmqspark.admin.schemas.groups import GroupQueueView, GroupSummary, GroupView
+from rmqspark.admin.schemas.groups import GroupQueueView, GroupSummary, GroupView, MemberView
 from rmqspark.admin.schemas.messages import MessageView
 from rmqspark.admin.schemas.overview import OverviewView
 from rmqspark.admin.schemas.topics import TopicSummary
@@ -98,6 +98,13 @@ def test_a_query_is_found_by_the_name_it_was_given() -> None:
     names = [Name("topic", "old-bills"), Name("query", "3f2a", "Bills"), Name("group", "billing")]
     assert [each.shown for each in fitting(names, "bill")] == ["Bills", "billing", "old-bills"]
     assert [each.shown for each in fitting(names, "3f")] == ["Bills"]
+
+
+def test_what_clients_call_themselves_hides_nothing() -> None:
+    """As in messages: what turns a line around, or is half a character, is shown as its code, whoever wrote it."""
+    member = MemberView(client_id="10.0.0.7@\u202egpj\ud800", address="h:1", language="PYTHON", version=1)
+    shown = group.show(Place(Role.READ).frame(), view(clients=[member]), nothing)
+    assert r"10.0.0.7@\u202egpj\ud800" in texts(shown)
 
 
 @pytest.mark.parametrize(("role", "count"), [(Role.ADMIN, 2), (Role.READ, 0)])
