@@ -44,9 +44,10 @@ def add_sign_in(app: FastAPI, sessions: Sessions) -> None:
     @app.get("/logout", include_in_schema=False)
     async def sign_out(request: Request) -> RedirectResponse:
         prefix = request.scope.get("root_path", "")
-        sessions.end(request.cookies.get(COOKIE))
         answer = _to(f"{prefix}/login")
-        answer.delete_cookie(COOKIE, path=prefix or "/")
+        if COOKIE in request.cookies:  # not so where a page of another site leads here
+            sessions.end(request.cookies[COOKIE])
+            answer.delete_cookie(COOKIE, path=prefix or "/")
         return answer
 
 

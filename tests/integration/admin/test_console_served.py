@@ -43,8 +43,9 @@ def test_signing_in_and_out(client: httpx.Client) -> None:
     assert {"httponly", "samesite=strict", "path=/rmq"} <= {each.strip() for each in cookie.split(";")}
     assert "secure" not in cookie
     assert client.get("/topics?q=a").status_code == 200
-    client.get("/logout")
+    assert "set-cookie" in client.get("/logout").headers
     assert client.get("/topics").status_code == 307
+    assert "set-cookie" not in client.get("/logout").headers  # a link elsewhere, with which no cookie comes
 
 
 def test_a_proxy_that_encrypts_gets_a_cookie_that_is_not_sent_without(client: httpx.Client) -> None:
