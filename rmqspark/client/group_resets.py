@@ -69,8 +69,11 @@ class QueueReset:
 
     @property
     def read_again(self) -> int:
-        """Messages that will be consumed once more; below 0: messages that will not be consumed. 0 if unknown."""
-        return 0 if self.committed is None else self.committed - self.target
+        """Messages that will be consumed once more; below 0: messages that will not be consumed. 0 if unknown. Those
+        that have expired are neither, nor those that a queue had before it was made anew."""
+        if self.committed is None:
+            return 0
+        return min(max(self.committed, self.min_offset), self.max_offset) - self.target
 
 
 def plan_reset(

@@ -217,6 +217,20 @@ def test_a_reset_in_numbers() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("committed", "target", "told"),
+    [
+        (0, 1_000, "1 queue is set."),
+        (0, 1_500, "1 queue is set; 500 messages will not be consumed."),
+        (9_000, 2_000, "1 queue is set."),
+        (9_000, 1_000, "1 queue is set; 1,000 messages will be consumed once more."),
+    ],
+)
+def test_a_reset_counts_what_is_there(committed: int, target: int, told: str) -> None:
+    """Of a group that is before all that has not expired, or beyond the end of a queue that was made anew."""
+    assert effect([QueueReset(MessageQueue("t", "broker-a", 0), committed, target, 1_000, 2_000)]) == told
+
+
 WHERE = Whereabouts("h1:9876;h2:9876", "http://127.0.0.1:8088/rmq", asks_for_token=True)
 
 
