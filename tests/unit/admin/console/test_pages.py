@@ -25,7 +25,7 @@ from rmqspark.admin.console.watch import MOST_GROUPS, _whole_lag
 from rmqspark.admin.paging import Page, PartialPage
 from rmqspark.admin.reads.names import Name
 from rmqspark.admin.reads.overview import undecided
-from rmqspark.admin.schemas.cluster import BrokerView, ClusterView, SlaveView
+from rmqspark.admin.schemas.cluster import BrokerView, ClusterView, SettingView, SlaveView
 from rmqspark.admin.schemas.dead_letters import DeadLetterView
 from rmqspark.admin.schemas.groups import GroupQueueView, GroupSummary, GroupView, MemberView
 from rmqspark.admin.schemas.messages import MessageView
@@ -262,6 +262,18 @@ def test_half_messages_that_nobody_tells_of_are_unknown(
     assert undecided(GroupDescription("g", [], queues, None, silent)) == known
 
 
+def test_the_fullest_disk_has_its_own_free_bytes() -> None:
+    """Not those of a disk that is smaller."""
+    full, small = (
+        broker(broker_name=name, slaves=[], slaves_wanted=0, disk_used=used, disk_free_bytes=free << 30)
+        for name, used, free in (("a", 0.9, 100), ("b", 0.5, 1))
+    )
+    known: Any = SimpleNamespace(half_messages=None, open_transactions=None, dead_letters=None, topic_count=None)
+    for brokers, told in (([full, small], "90% 100.0 GiB free"), ([], "unknown used")):
+        known.cluster = SimpleNamespace(brokers=brokers)
+        assert f"Fullest disk {told}" in texts(overview._figures(Place(Role.READ).visit, known))
+
+
 def test_a_cause_leads_to_its_letters_on_this_page() -> None:
     """They are counted there; on the first page there may be none of it."""
     frame = Place(Role.READ).frame()
@@ -282,6 +294,15 @@ def test_a_broker_that_does_not_answer_has_a_page() -> None:
     shown = texts(broker_page.show(Place(Role.ADMIN).frame(), broker_page._Document(silent, None), live))
     assert "is registered and does not answer: it was cut" in shown
     assert "its settings are unknown" in shown
+
+
+@pytest.mark.parametrize(
+    ("default", "meaning", "told"), [("72", "Hours.", "72"), (None, "A host.", "none"), (None, None, "unknown")]
+)
+def test_a_setting_without_a_default_has_none(default: str | None, meaning: str | None, told: str) -> None:
+    """Only of RocketMQ's own it is unknown."""
+    known = dict.fromkeys(SettingView.model_fields) | {"default": default, "meaning": meaning}
+    assert broker_page._default(SettingView.model_construct(**known)) == told
 
 
 @pytest.mark.parametrize(
