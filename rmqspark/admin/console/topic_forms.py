@@ -54,14 +54,7 @@ def create_topic(frame: Frame) -> None:
 
 def change_topic(frame: Frame, topic: TopicView) -> None:
     async def do(said: Said) -> None:
-        change = TopicChange.model_validate(
-            {
-                "read_queues": whole(said, "read", "Queues to read"),
-                "write_queues": whole(said, "write", "Queues to write"),
-                "perm": said["perm"],
-                "type": said["type"],
-            }
-        )
+        change = change_of(topic, said)
         await frame.visit.act(lambda who: frame.visit.desk.actions.update_topic(who, topic.topic, change))
         frame.tell(f"Topic {topic.topic} is changed on every broker that has it.")
 
@@ -71,8 +64,8 @@ def change_topic(frame: Frame, topic: TopicView) -> None:
             "div",
             field("Queues to read", "read", str(first.read_queues), focus=True),
             field("Queues to write", "write", str(first.write_queues)),
-            choice("Type", "type", _TYPES, topic.type or ""),
-            choice("Allowed", "perm", _PERMS, first.perm),
+            choice("Type", "type", _TYPES, _type_of(topic)),
+            choice("Allowed", "perm", [*_PERMS, ("", "nothing")], first.perm),
             class_="fields",
         ),
         h(
@@ -82,6 +75,29 @@ def change_topic(frame: Frame, topic: TopicView) -> None:
         ),
     ]
     Form(frame, f"Change {topic.topic}", fields, "Change", do)
+
+
+def change_of(topic: TopicView, said: Said) -> TopicChange:
+    """What is another than was shown, and nothing else: where a topic has other queues on another broker they stay, for
+    to take some away there leaves their messages to nobody."""
+    first = topic.on_brokers[0]
+    shown = {
+        "read_queues": first.read_queues,
+        "write_queues": first.write_queues,
+        "perm": first.perm,
+        "type": _type_of(topic),
+    }
+    wanted = {
+        "read_queues": whole(said, "read", "Queues to read"),
+        "write_queues": whole(said, "write", "Queues to write"),
+        "perm": said["perm"],
+        "type": said["type"],
+    }
+    return TopicChange.model_validate({name: value for name, value in wanted.items() if value != shown[name]})
+
+
+def _type_of(topic: TopicView) -> str:
+    return topic.type or "normal"
 
 
 def delete_topic(frame: Frame, topic: TopicView) -> None:

@@ -20,6 +20,7 @@ from rmqspark.admin.console.pages import dead_letters_of, group, messages, overv
 from rmqspark.admin.console.preferences import Preferences
 from rmqspark.admin.console.sessions import Sessions
 from rmqspark.admin.console.tail import Tail
+from rmqspark.admin.console.topic_forms import change_of
 from rmqspark.admin.console.visits import Visit
 from rmqspark.admin.console.watch import MOST_GROUPS, _whole_lag
 from rmqspark.admin.paging import Page, PartialPage
@@ -30,7 +31,7 @@ from rmqspark.admin.schemas.dead_letters import DeadLetterView
 from rmqspark.admin.schemas.groups import GroupQueueView, GroupSummary, GroupView, MemberView
 from rmqspark.admin.schemas.messages import MessageView
 from rmqspark.admin.schemas.overview import OverviewView
-from rmqspark.admin.schemas.topics import TopicSummary
+from rmqspark.admin.schemas.topics import TopicOnBrokerView, TopicSummary, TopicView
 from rmqspark.admin.schemas.transactions import BatchView, ProofView, TransactionView
 from rmqspark.client.descriptions import GroupDescription, GroupQueue
 from rmqspark.message_queue import MessageQueue
@@ -294,6 +295,26 @@ def test_a_broker_that_does_not_answer_has_a_page() -> None:
     shown = texts(broker_page.show(Place(Role.ADMIN).frame(), broker_page._Document(silent, None), live))
     assert "is registered and does not answer: it was cut" in shown
     assert "its settings are unknown" in shown
+
+
+@pytest.mark.parametrize(
+    ("typed", "changed"),
+    [
+        ({"perm": "r"}, {"perm": "r"}),
+        ({"read": "4"}, {"read_queues": 4}),
+        ({"type": "fifo", "write": "9"}, {"type": "fifo", "write_queues": 9}),
+        ({}, {}),
+    ],
+)
+def test_a_topic_is_changed_in_what_was_changed(typed: dict[str, str], changed: dict[str, object]) -> None:
+    """It may have other queues on another broker: these went, and what was in them, when somebody changed its perm."""
+    on_brokers = [
+        TopicOnBrokerView(broker_name=name, read_queues=count, write_queues=count, perm="rw", attributes={})
+        for name, count in (("a", 8), ("b", 16))
+    ]
+    topic = TopicView.model_construct(topic="t", type=None, on_brokers=on_brokers)
+    said = {"read": "8", "write": "8", "perm": "rw", "type": "normal", **typed}
+    assert change_of(topic, said).model_dump(exclude_none=True, by_alias=False) == changed
 
 
 @pytest.mark.parametrize(
