@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rmqspark.admin.paging import PartialPage, paged, partial
 from rmqspark.admin.schemas.groups import GroupSummary
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rmqspark.client.cluster_client import ClusterClient
+
+
+_LONGEST_MS: Final = 10_000  # that bodies are looked at: a thousand may be four gigabytes
 
 
 def names(client: ClusterClient, *, system: bool = False) -> list[str]:
@@ -60,9 +63,11 @@ def groups(client: ClusterClient, name: str, silence: Silence) -> list[GroupSumm
 
 
 def schema(client: ClusterClient, name: str, count: int) -> SchemaView:
-    """From the newest `count` messages. MessageNotFound where there are none, UnparsableBody where none is JSON."""
+    """From the newest `count` messages, or as many of them as can be looked at in ten seconds. MessageNotFound where
+    there are none, UnparsableBody where none is JSON."""
     with PullConsumer(client.namesrv, clock=client.clock, access=client.access) as consumer:
-        sample = sampled(consumer, name, count)
+        until_ms = client.clock.monotonic_ms() + _LONGEST_MS
+        sample = sampled(consumer, name, count, until_ms=until_ms, clock=client.clock)
     if not sample.bodies:
         raise MessageNotFound(f"Topic {name!r} has no messages to look at.")
     if sample.bodies == sample.not_objects:

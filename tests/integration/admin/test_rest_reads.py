@@ -11,6 +11,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from rmqspark import AdminClient, Message, Producer, PullConsumer
+from rmqspark.admin.reads import topics
 from rmqspark.testing import cluster
 from rmqspark.testing.rmq import Rmq
 
@@ -229,6 +230,16 @@ def test_the_schema_of_a_topic(rest: Rest, rmq: Rmq, topic: str) -> None:
     assert schema["ddl"] == "id bigint, name string"
     assert (schema["sampled"], schema["notJson"]) == (3, 1)
     assert schema["columns"][1] == {"name": "name", "type": "string", "missing": 1}
+
+
+def test_a_schema_is_looked_for_no_longer_than_somebody_waits(
+    rest: Rest, rmq: Rmq, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thousand bodies may be four gigabytes."""
+    rmq.create_topic(topic)
+    rmq.send(topic, b'{"id": 1}')
+    monkeypatch.setattr(topics, "_LONGEST_MS", 0)
+    rest.problem("GET", f"/api/v1/topics/{topic}/schema", 504, "request_timeout")
 
 
 def test_transactions_and_their_proof(rest: Rest, rmq: Rmq, topic: str) -> None:
