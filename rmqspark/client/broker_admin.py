@@ -142,8 +142,11 @@ class BrokerAdmin:
 
     def groups_reading(self, topic: str) -> list[str]:
         """The groups that have offsets of the topic here, or are connected here and subscribe to it."""
-        response = self._call(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, TopicRequestHeader(topic))
-        return GroupList.decode(response.body).groupList
+        return self.submit_groups_reading(topic).result()
+
+    def submit_groups_reading(self, topic: str) -> Future[list[str]]:
+        """The same without waiting."""
+        return self._submit(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, TopicRequestHeader(topic), _group_list)
 
     def consumers(self, group: str) -> ConsumerConnection | None:
         """Its consumers that are connected here, and what they subscribe to; None where there are none."""
@@ -274,6 +277,10 @@ def _topic_stats(response: Response) -> TopicStatsTable:
 
 def _groups(response: Response) -> dict[str, SubscriptionGroupConfig]:
     return SubscriptionGroupTable.decode(response.raise_for_code().body).subscriptionGroupTable
+
+
+def _group_list(response: Response) -> list[str]:
+    return GroupList.decode(response.raise_for_code().body).groupList
 
 
 def _topic_list(response: Response) -> list[str]:

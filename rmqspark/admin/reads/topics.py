@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from rmqspark.admin.paging import PartialPage, paged, partial
 from rmqspark.admin.schemas.groups import GroupSummary
 from rmqspark.admin.schemas.topics import FieldView, QueueView, SchemaView, TopicSummary, TopicView
-from rmqspark.client.admin_groups import list_groups
+from rmqspark.client.admin_groups import groups_reading
 from rmqspark.client.body_sampling import sampled
 from rmqspark.client.body_schema import ddl, one_case, type_name
 from rmqspark.client.groups_described import describe_groups
@@ -54,11 +54,10 @@ def queues(client: ClusterClient, name: str, silence: Silence) -> list[QueueView
 
 
 def groups(client: ClusterClient, name: str, silence: Silence) -> list[GroupSummary]:
-    """Who reads this topic. TopicNotFound."""
+    """Who reads this topic. TopicNotFound. Of all groups its brokers alone know which do: others are not looked at."""
     describe_topic(client, name, on_silent=silence)
     now_ms = client.clock.now_ms()
-    groups = list_groups(client, system=False, on_silent=silence)
-    described = describe_groups(client, groups, on_silent=silence)
+    described = describe_groups(client, groups_reading(client, name, on_silent=silence), on_silent=silence)
     return [summary for each in described if name in (summary := GroupSummary.of(each, now_ms)).topics]
 
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from rmqspark.client.cluster_client import ClusterClient
+
     from .conftest import Rest
 
 pytestmark = pytest.mark.integration
@@ -71,6 +73,25 @@ def test_a_topic_its_queues_and_its_readers(rest: Rest, rmq: Rmq, topic: str) ->
     assert sorted(queue["maxOffset"] for queue in queues) == ["1", "2"]
     assert {queue["minOffset"] for queue in queues} == {"0"}
     assert [group["group"] for group in rest.pages(f"/topics/{topic}/groups")] == ["readers"]
+
+
+def test_of_all_groups_only_those_that_read_a_topic_are_looked_at(
+    rest: Rest, rmq: Rmq, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside a thousand others that took three seconds, every five on its page."""
+    looked_at: list[str] = []
+    look = topics.describe_groups
+
+    def noting(client: ClusterClient, groups: list[str], **options: Any) -> Any:
+        looked_at.extend(groups)
+        return look(client, groups, **options)
+
+    rmq.create_topic(f"{topic}-besides", queues=1)
+    consumed(rmq, "others", f"{topic}-besides", 0)
+    rmq.create_topic(topic, queues=1)
+    consumed(rmq, topic, topic, 0)
+    monkeypatch.setattr(topics, "describe_groups", noting)
+    assert [group["group"] for group in rest.pages(f"/topics/{topic}/groups")] == [topic] == looked_at
 
 
 def test_a_group_that_committed_in_one_topic_and_never_in_another(rest: Rest, rmq: Rmq, topic: str) -> None:
