@@ -56,6 +56,7 @@ def attach(app: FastAPI, desk: Desk) -> None:
         reconnect_timeout=_RECONNECT_S,
         show_welcome_message=False,
     )
+    core.sio.on("log", _hear_nothing)
     core.app.config.quasar_config["loadingBar"]["skipHijack"] = True  # a bar for requests that there are none of
     app.router.routes[-1] = _ConsoleMount(sessions, strangers)
     for page in (*ALL_PAGES, MISSING):
@@ -122,6 +123,10 @@ def _visit(request: Request, desk: Desk, watch: Watch, sessions: Sessions) -> Vi
         given={name: value for name, value in request.query_params.items() if value},
         preferences=Preferences.of(request.cookies),
     )
+
+
+def _hear_nothing(*_: object) -> None:
+    """NiceGUI writes into the log what browsers say for it, whoever that is, and as often as they like (S18)."""
 
 
 def _is_watched() -> bool:

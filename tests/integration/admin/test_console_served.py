@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import httpx
 import pytest
+from websockets.sync.client import connect
 
 from ...browser.console_process import READ
 from ...browser.consoles import console
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 pytestmark = pytest.mark.integration
+
+FORGED = {"level": "error", "message": "forged"}
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +74,23 @@ def test_pages_that_nobody_fetches_have_an_end() -> None:
         assert (answers[-1].status_code, answers[-1].headers["retry-after"]) == (503, "60")
         assert stranger.get("/healthz").status_code == 200
         assert member.get("/topics").status_code == 200
+
+
+def test_a_browser_writes_nothing_into_the_log(tmp_path: Path) -> None:
+    """Whoever reaches the page to sign in is one, and would fill it."""
+    log = tmp_path / "log"
+    with log.open("w") as errors, console("empty", "--tokens", errors=errors) as served:
+        (page,) = re.findall(r"client_id['\"]?: ?['\"]([0-9a-f-]{36})", httpx.get(f"{served.url}/login").text)
+        names = {"client_id": page, "tab_id": "t", "document_id": "d"}
+        address = f"{served.url.replace('http', 'ws')}/_nicegui_ws/socket.io/?EIO=4&transport=websocket"
+        with connect(address) as browser:
+            for number, words in enumerate(
+                ("40", f"420{json.dumps(['handshake', names])}", f"421{json.dumps(['log', {**names, **FORGED}])}")
+            ):
+                browser.send(words)
+                while not str(browser.recv()).startswith(("40", "430[true]", "431")[number]):  # until it is heard
+                    pass
+    assert "forged" not in log.read_text()
 
 
 def test_beside_rest(client: httpx.Client) -> None:
