@@ -17,6 +17,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import structlog
+
 from rmqspark.errors import RmqError, StoreError
 
 if TYPE_CHECKING:
@@ -24,8 +26,11 @@ if TYPE_CHECKING:
 
     from rmqspark.clock import Clock
 
+log = structlog.get_logger("rmqspark.admin")
+
 MOST_BYTES: Final = 16 << 20
 _KEPT: Final = 10_000  # in memory, to be listed
+_LONGEST: Final = 1_000  # of each text of others
 
 BEGUN, DONE, FAILED = "begun", "done", "failed"
 
@@ -73,7 +78,7 @@ class ActionLog:
     def recording(self, who: str, name: str, subject: str, detail: str) -> Iterator[Effect]:
         """Around a change; what it is to be remembered by is said to the `Effect`."""
         with self._lock:
-            action = Action(self._next, self._clock.now_ms(), who, name, subject, detail)
+            action = Action(self._next, self._clock.now_ms(), who, name, _cut(subject), _cut(detail))
             self._next += 1
             self._write(action)
         effect = Effect()
@@ -81,11 +86,20 @@ class ActionLog:
             yield effect
         except BaseException as error:
             story = error.message if isinstance(error, RmqError) else type(error).__name__
-            with self._lock:
-                self._write(replace(action, outcome=FAILED, effect=story))
+            before = f"{effect.story}, then: " if effect.story else ""
+            self._end(replace(action, outcome=FAILED, effect=_cut(f"{before}{story}")))
             raise
+        self._end(replace(action, outcome=DONE, effect=_cut(effect.story)))
+
+    def _end(self, action: Action) -> None:
+        """What is done is done, and what has failed has, whether that can be recorded or not: who asked is not to ask
+        again. That it began is on the record."""
         with self._lock:
-            self._write(replace(action, outcome=DONE, effect=effect.story))
+            try:
+                self._write(action)
+            except StoreError as error:
+                self._keep(action)
+                log.error("how a change ended is not recorded", number=action.number, error=str(error))
 
     def _write(self, action: Action) -> None:
         line = json.dumps(asdict(action), ensure_ascii=True).encode() + b"\n"
@@ -123,10 +137,16 @@ class ActionLog:
 
 
 class Effect:
-    """What a change is to be remembered by."""
+    """What a change is to be remembered by; of one that fails, what it did before."""
 
     def __init__(self) -> None:
         self.story = ""
+
+
+def _cut(text: str) -> str:
+    """Half a character is written as its code: no answer could have it, and so none the record."""
+    whole = text[: _LONGEST + 1].encode("utf-8", "backslashreplace").decode()
+    return whole if len(whole) <= _LONGEST else f"{whole[:_LONGEST]}…"
 
 
 def _is_at_line(descriptor: int) -> bool:
@@ -151,5 +171,5 @@ def _action(record: dict[str, Any]) -> Action:
     return Action(
         int(record["number"]),
         int(record["at_ms"]),
-        *(str(record[name]) for name in ("who", "name", "subject", "detail", "outcome", "effect")),
+        *(_cut(str(record[name])) for name in ("who", "name", "subject", "detail", "outcome", "effect")),
     )

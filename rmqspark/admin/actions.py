@@ -28,12 +28,13 @@ from rmqspark.settings import camel_case, snake_case
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rmqspark.admin.action_log import ActionLog
+    from rmqspark.admin.action_log import ActionLog, Effect
     from rmqspark.admin.schemas.dead_letters import ResendRequest
     from rmqspark.admin.schemas.groups import ResetRequest
     from rmqspark.admin.schemas.messages import NewMessage
     from rmqspark.admin.schemas.topics import NewTopic, TopicChange
     from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.dead_letter_resends import ResendPlan
 
 _GROUP = "rmq-admin"
 
@@ -163,9 +164,15 @@ class Actions:
         if not request.dry_run:
             detail = f"{plan.count:,} letters to {'their topics' if request.to_topic else 'the group'}"
             with self._log.recording(who, "resend dead letters", group, detail) as effect:
-                sent = sum(1 for _ in resend_letters(self._cluster, plan))
-                effect.story = f"{sent:,} sent"
+                sent = self._sent(plan, effect)
         return ResendView(group=group, planned=plan.count, sent=sent, to_topic=request.to_topic)
+
+    def _sent(self, plan: ResendPlan, effect: Effect) -> int:
+        """How many."""
+        sent = 0
+        for sent, _ in enumerate(resend_letters(self._cluster, plan), 1):
+            effect.story = f"{sent:,} sent"
+        return sent
 
     # --- transactions and settings -----------------------------------------------------------------------------------
 
@@ -181,21 +188,20 @@ class Actions:
         )
 
     def set_config(self, who: str, broker_name: str, settings: Mapping[str, str]) -> None:
-        """Settings in either spelling. NoPermission for one that takes a restart; InvalidArgument, with none of them
-        changed, if there is none."""
+        """Settings in either spelling, all of them or none. NoPermission for one that takes a restart; InvalidArgument
+        for one that there is none of, or a value that makes no sense."""
         broker = BrokerAdmin(self._cluster.broker(broker_name))
         known = {snake_case(name): name for name in broker.config()}
         wanted = {}
         for name, value in settings.items():
-            if any(char in value for char in "\r\n"):
-                raise InvalidArgument(f"The value of {name!r} is more than one line.")
             own = known.get(snake_case(name))
             if own is None:
                 raise InvalidArgument(f"{broker_name} has no setting {name!r}.", hint="GET the same path lists them.")
             wanted[own] = value
-        for own, value in wanted.items():
-            with self._log.recording(who, "set", broker_name, f"{own} = {value}"):
-                broker.update_config({own: value})
+        if not wanted:
+            raise InvalidArgument("Nothing to change.", hint="GET the same path lists the settings there are.")
+        with self._log.recording(who, "set", broker_name, _words(wanted)):
+            broker.update_config(wanted)
 
 
 def _words(given: Mapping[str, object]) -> str:

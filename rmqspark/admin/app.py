@@ -13,7 +13,7 @@ from rmqspark.admin import console
 from rmqspark.admin.access import reader
 from rmqspark.admin.desk import Desk
 from rmqspark.admin.gate import Gate
-from rmqspark.admin.problems import tell_problems
+from rmqspark.admin.problems import ANY_PROBLEM, tell_problems
 from rmqspark.admin.routes import (
     audit,
     cluster,
@@ -59,6 +59,7 @@ def make_app(
         "times RFC 3339 in UTC, errors application/problem+json with a code and a hint.",
         lifespan=lifespan,
         redoc_url=None,
+        responses=ANY_PROBLEM,
     )
     app.state.config, app.state.desk = config, desk
     tell_problems(app)

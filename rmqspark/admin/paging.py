@@ -79,5 +79,22 @@ def read_cursor(cursor: str, kind: type[_Shown]) -> _Shown:
     return place
 
 
+def read_places(cursor: str) -> dict[str, int]:
+    """Of a cursor that is offsets by name. InvalidArgument for anything else."""
+    places = read_cursor(cursor, dict)
+    if all(map(is_place, places.values())):
+        return places
+    raise of_another_list()
+
+
+def is_place(value: object) -> bool:
+    """Whether it is an offset, or a time."""
+    return isinstance(value, int) and 0 <= value < 1 << 63
+
+
+def of_another_list() -> InvalidArgument:
+    return InvalidArgument("The cursor is of another list.", hint="Take next of the page before, as it is.")
+
+
 def _no_cursor(cursor: str) -> InvalidArgument:
     return InvalidArgument(f"{cursor!r:.80} is no cursor.", hint="Take next of the page before, as it is.")

@@ -12,6 +12,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from rmqspark import errors
+from rmqspark.admin.values import Document
 
 if TYPE_CHECKING:
     from fastapi import FastAPI, Request
@@ -46,6 +47,26 @@ _STATUSES: Final = (
 )
 
 
+class Problem(Document):
+    """An error. `code` is for programs, and stable; `hint` says what to do next. `errors` are the places in a request
+    that are wrong, each with what is wrong there, where it is those."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    instance: str | None
+    code: str
+    hint: str | None
+    errors: list[dict[str, str]] | None = None
+
+
+ANY_PROBLEM: Final[dict[int | str, dict[str, Any]]] = {
+    "default": {"description": "What went wrong.", "content": {MEDIA_TYPE: {"schema": Problem.model_json_schema()}}}
+}
+"""What every operation may answer with, for its description."""
+
+
 def status_of(error: errors.RmqError) -> HTTPStatus:
     """The HTTP status that an error of ours travels under."""
     return next(status for kind, status in _STATUSES if isinstance(error, kind))
@@ -68,16 +89,25 @@ def problem(
     )
 
 
-def document(status: int, code: str, detail: str, *, hint: str = "", instance: str = "") -> dict[str, Any]:
-    return {
-        "type": f"urn:rmqspark:problem:{code}",
-        "title": HTTPStatus(status).phrase,
-        "status": status,
-        "detail": detail,
-        "instance": instance or None,
-        "code": code,
-        "hint": hint or None,
-    }
+def document(
+    status: int,
+    code: str,
+    detail: str,
+    *,
+    hint: str = "",
+    instance: str = "",
+    errors: list[dict[str, str]] | None = None,
+) -> dict[str, Any]:
+    return Problem(
+        type=f"urn:rmqspark:problem:{code}",
+        title=HTTPStatus(status).phrase,
+        status=status,
+        detail=detail,
+        instance=instance or None,
+        code=code,
+        hint=hint or None,
+        errors=errors,
+    ).model_dump(exclude=None if errors else {"errors"})
 
 
 def tell_problems(app: FastAPI) -> None:
@@ -109,9 +139,8 @@ async def _invalid(request: Request, error: Exception) -> JSONResponse:
     ]
     told = "; ".join(f"{each['where']}: {each['problem']}" for each in found)
     status = HTTPStatus.UNPROCESSABLE_ENTITY
-    body = document(
-        status, "invalid_request", told, hint="What is accepted is at /docs.", instance=request.url.path
-    ) | {"errors": found}
+    hint = "What is accepted is at /docs."
+    body = document(status, "invalid_request", told, hint=hint, instance=request.url.path, errors=found)
     return JSONResponse(body, status_code=status, media_type=MEDIA_TYPE)
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqspark.client.admin_topics import masters
+from rmqspark.client.admin_topics import masters, route_of
 from rmqspark.client.broker_admin import BrokerAdmin
+from rmqspark.client.in_turn import in_turn
 from rmqspark.client.silence import RollCall
 from rmqspark.errors import GroupNotFound
 from rmqspark.protocol.names import is_system_group
@@ -25,11 +26,22 @@ def list_groups(cluster: ClusterClient, *, system: bool, on_silent: OnSilent | N
     return sorted(group for group in groups if system or not is_system_group(group))
 
 
+def groups_reading(cluster: ClusterClient, topic: str, *, on_silent: OnSilent | None = None) -> list[str]:
+    """The users' groups that have offsets of a topic on any of its brokers, or are connected and subscribe to it.
+    TopicNotFound. `on_silent` as for `list_groups`, of the topic's brokers."""
+    roll = RollCall(cluster, on_silent)
+    names = sorted(route_of(cluster, topic).brokers)
+    found = roll.ask(
+        ((name, topic) for name in names), lambda broker, of: BrokerAdmin(broker).submit_groups_reading(of)
+    )
+    roll.insist_on_one(names)
+    return sorted({group for there in found.values() for group in there if not is_system_group(group)})
+
+
 def delete_group(cluster: ClusterClient, group: str) -> None:
     """From every master, its committed offsets too. GroupNotFound where none has it."""
     admins = [BrokerAdmin(cluster.broker(name)) for name in masters(cluster)]
     holders = [admin for admin in admins if group in admin.groups()]
     if not holders:
         raise GroupNotFound(group, hint="rmq group list shows those that exist.")
-    for admin in holders:
-        admin.delete_group(group)
+    in_turn(holders, lambda admin: admin.delete_group(group), lambda admin: admin.broker.name)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rmqspark.client.broker_admin import BrokerAdmin
+from rmqspark.client.in_turn import in_turn
 from rmqspark.client.routes import registered_masters
 from rmqspark.errors import Conflict, InvalidArgument, NotFound, RequestTimeout, TopicNotFound, Unreachable
 from rmqspark.protocol.bodies.route import TopicConfig
@@ -41,8 +42,7 @@ def create_topic(cluster: ClusterClient, config: TopicConfig, brokers: Sequence[
         raise Unreachable(
             "No master is registered that could have the topic.", address=cluster.namesrv, hint="Start one, or wait."
         )
-    for broker_name in targets:
-        BrokerAdmin(cluster.broker(broker_name)).put_topic(config)
+    in_turn(targets, lambda name: BrokerAdmin(cluster.broker(name)).put_topic(config))
     _wait_until_visible(cluster, config.topicName, dict.fromkeys(targets, config))
 
 
@@ -85,16 +85,15 @@ def update_topic(
             perm=config.perm if perm is None else parse_perm(perm),
             attributes=attributes,  # `+name=value` only for what changes
         )
-        BrokerAdmin(cluster.broker(broker_name)).put_topic(changed[broker_name])
+    in_turn(changed, lambda name: BrokerAdmin(cluster.broker(name)).put_topic(changed[name]))
     _wait_until_visible(cluster, topic, changed)
 
 
 def delete_topic(cluster: ClusterClient, topic: str) -> None:
     """From every master and every name server: messages, queues and committed offsets are gone."""
     route = route_of(cluster, topic)
-    for broker_name in route.brokers:
-        if route.master(broker_name) is not None:
-            BrokerAdmin(cluster.broker(broker_name)).delete_topic(topic)
+    there = [name for name in route.brokers if route.master(name) is not None]
+    in_turn(there, lambda name: BrokerAdmin(cluster.broker(name)).delete_topic(topic))
     for name in cluster.cluster_info().clusterAddrTable:
         cluster.name_servers.forget_topic(topic, name)
     cluster.expire_route(topic)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from typing import TYPE_CHECKING, TypeVar
 
 from rmqspark.client.futures import then
-from rmqspark.errors import BodyError, MessageNotFound, NotFound, ServerFault
+from rmqspark.errors import BodyError, InvalidArgument, MessageNotFound, NotFound, ServerFault
 from rmqspark.protocol.bodies.admin import (
     ConsumerConnection,
     ConsumeStats,
@@ -32,6 +33,7 @@ from rmqspark.protocol.headers.consume import (
     ViewMessageRequestHeader,
 )
 from rmqspark.protocol.names import AUTO_CREATE_TOPIC
+from rmqspark.settings import HIDDEN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -48,6 +50,9 @@ QUERY_TIMEOUT_MS = 18_000
 MAX_METRICS_BYTES = 256 << 20
 LATEST_MS = (1 << 63) - 1
 SINGLE_TAG = "SINGLE_TAG"
+# In names of settings: initAuthenticationUser and innerClientAuthenticationCredentials hold passwords, headers of
+# exporters tokens.
+_SECRETS = re.compile("password|passwd|secret|credential|accesskey|token|initauthenticationuser|exporterheader", re.I)
 
 T = TypeVar("T")
 
@@ -137,8 +142,11 @@ class BrokerAdmin:
 
     def groups_reading(self, topic: str) -> list[str]:
         """The groups that have offsets of the topic here, or are connected here and subscribe to it."""
-        response = self._call(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, TopicRequestHeader(topic))
-        return GroupList.decode(response.body).groupList
+        return self.submit_groups_reading(topic).result()
+
+    def submit_groups_reading(self, topic: str) -> Future[list[str]]:
+        """The same without waiting."""
+        return self._submit(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, TopicRequestHeader(topic), _group_list)
 
     def consumers(self, group: str) -> ConsumerConnection | None:
         """Its consumers that are connected here, and what they subscribe to; None where there are none."""
@@ -197,12 +205,13 @@ class BrokerAdmin:
     # --- the broker itself -------------------------------------------------------------------------------------------
 
     def config(self) -> dict[str, str]:
-        """Its settings, names and values as RocketMQ writes them."""
+        """Its settings, names and values as RocketMQ writes them; of secrets that there is one."""
         return config_of(self._call(RequestCode.GET_BROKER_CONFIG))
 
     def update_config(self, settings: Mapping[str, str]) -> None:
-        """Sets these, under RocketMQ's names. NoPermission where that takes a restart."""
-        body = "".join(f"{name}={value}\n" for name, value in settings.items())
+        """Sets these, under RocketMQ's names. NoPermission where that takes a restart, InvalidArgument for what is no
+        line of Java's properties."""
+        body = "".join(f"{name}={value}\n" for name, value in settings.items() if _is_line(name, value))
         self._call(RequestCode.UPDATE_BROKER_CONFIG, None, body.encode())
 
     def runtime(self) -> dict[str, str]:
@@ -227,10 +236,30 @@ def metrics_of(response: Response) -> str:
 
 
 def config_of(response: Response) -> dict[str, str]:
-    """What GET_BROKER_CONFIG answers."""
+    """What GET_BROKER_CONFIG answers. RocketMQ's brokers answer with all that is in their file, passwords too."""
     text = str(response.body, "utf-8", "replace")
     pairs = (line.split("=", 1) for line in text.splitlines() if "=" in line and not line.startswith("#"))
-    return {name.strip(): value.strip() for name, value in pairs}
+    return {name.strip(): _shown(name, value.strip()) for name, value in pairs}
+
+
+def _shown(name: str, value: str) -> str:
+    return HIDDEN if value and _SECRETS.search(name) else value
+
+
+def _is_line(name: str, value: str) -> bool:
+    """Or InvalidArgument: what is more would be another setting. More ends a line than what ends one on a keyboard, and
+    half a character is no text."""
+    both = f"{name}{value}"
+    if not name.strip() or "=" in name or both.splitlines() != [both] or not _is_text(both):
+        raise InvalidArgument(f"{name!r} = {value!r} is no setting: both are one line, the name without a '='.")
+    return True
+
+
+def _is_text(text: str) -> bool:
+    try:
+        return bool(text.encode())
+    except UnicodeEncodeError:
+        return False
 
 
 def runtime_of(response: Response) -> dict[str, str]:
@@ -248,6 +277,10 @@ def _topic_stats(response: Response) -> TopicStatsTable:
 
 def _groups(response: Response) -> dict[str, SubscriptionGroupConfig]:
     return SubscriptionGroupTable.decode(response.raise_for_code().body).subscriptionGroupTable
+
+
+def _group_list(response: Response) -> list[str]:
+    return GroupList.decode(response.raise_for_code().body).groupList
 
 
 def _topic_list(response: Response) -> list[str]:

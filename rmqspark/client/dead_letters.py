@@ -1,4 +1,5 @@
-"""Dead letters: what a group consumed in vain as often as it allows. Sending them again is in `dead_letter_resends`.
+"""Dead letters: what a group consumed in vain as often as it allows. Going through them is in `dead_letter_walk`,
+sending them again in `dead_letter_resends`.
 
 Each broker keeps those of its own messages in `%DLQ%` and the group's name. How far they were sent again is the group's
 committed offset there, which nothing else uses. Spec: semantics, section 8.9.
@@ -17,7 +18,7 @@ from rmqspark.client.pull_request import PullStatus
 from rmqspark.client.received import received
 from rmqspark.client.silence import RollCall
 from rmqspark.client.topics_described import bounds_in
-from rmqspark.errors import GroupNotFound, InvalidArgument, TopicNotFound
+from rmqspark.errors import GroupNotFound, TopicNotFound
 from rmqspark.model import ReceivedMessage
 from rmqspark.protocol.names import DLQ_PREFIX, check_group, dead_letter_topic
 from rmqspark.protocol.records.properties import Property
@@ -89,36 +90,14 @@ def count_dead_letters(cluster: ClusterClient, *, on_silent: OnSilent | None = N
     return [count for count in counts if count.count != 0]
 
 
-def newest_dead_letters(
-    cluster: ClusterClient, group: str, max_count: int, *, on_silent: OnSilent | None = None
-) -> list[DeadLetter]:
-    """The newest dead letters of a group, oldest first. GroupNotFound where there is neither a group nor a letter.
-    `on_silent` as in `count_dead_letters`; where all brokers are silent that have any it is an error, too."""
-    if max_count < 1:
-        raise InvalidArgument(f"max_count is 1 or more, not {max_count}.")
-    roll = RollCall(cluster, on_silent)
-    queues = _queues_of(cluster, roll, group)
-    retries = _retries(roll, masters(cluster), group) if queues else RETRIES
-    letters: list[DeadLetter] = []
-    for held in queues:
-        end = held.bounds.max_offset
-        with roll.hears(held.queue.broker_name):
-            letters += [
-                dead_letter(record, held.queue.broker_name, retries, is_resent=record.queue_offset < held.settled)
-                for records in read_chunks(cluster, held.queue, max(held.bounds.min_offset, end - max_count), end)
-                for record in records
-            ]
-    letters.sort(key=lambda letter: (letter.message.store_timestamp_ms, letter.message.queue))
-    return letters[-max_count:]
-
-
 def dead_letter_queues(cluster: ClusterClient, group: str) -> list[DeadLetterQueue]:
     """Those of each broker; none where the group has no dead letters. GroupNotFound where there is no such group,
     either."""
-    return _queues_of(cluster, RollCall(cluster), group)
+    return queues_of(cluster, RollCall(cluster), group)
 
 
-def _queues_of(cluster: ClusterClient, roll: RollCall, group: str) -> list[DeadLetterQueue]:
+def queues_of(cluster: ClusterClient, roll: RollCall, group: str) -> list[DeadLetterQueue]:
+    """The same for who asks more than that of the brokers in `roll`."""
     places = _places(cluster, [check_group(group)])
     if places:
         found = _held(roll, places)[group]
@@ -237,7 +216,7 @@ def _settled(bounds: QueueDescription, committed: int | None) -> int:
     return max(bounds.min_offset, committed)
 
 
-def _retries(roll: RollCall, broker_names: Sequence[str], group: str) -> int:
+def retries_of(roll: RollCall, broker_names: Sequence[str], group: str) -> int:
     """How often the group's messages come again."""
     asked = ((name, None) for name in broker_names)
     known = roll.ask(asked, lambda broker, _: BrokerAdmin(broker).submit_groups())

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 
 from rmqspark.client.broker_admin import BrokerAdmin
 from rmqspark.client.groups_described import read_by
+from rmqspark.client.in_turn import in_turn
 from rmqspark.client.topics_described import queue_bounds
-from rmqspark.errors import Conflict, GroupNotFound, InvalidArgument, InvalidQueue, RmqError, TopicNotFound
+from rmqspark.errors import Conflict, GroupNotFound, InvalidArgument, InvalidQueue, TopicNotFound
 from rmqspark.message_queue import MessageQueue
 from rmqspark.options import Moment, moment
 from rmqspark.protocol.bodies.admin import SubscriptionGroupConfig
@@ -68,8 +69,11 @@ class QueueReset:
 
     @property
     def read_again(self) -> int:
-        """Messages that will be consumed once more; below 0: messages that will not be consumed. 0 if unknown."""
-        return 0 if self.committed is None else self.committed - self.target
+        """Messages that will be consumed once more; below 0: messages that will not be consumed. 0 if unknown. Those
+        that have expired are neither, nor those that a queue had before it was made anew."""
+        if self.committed is None:
+            return 0
+        return min(max(self.committed, self.min_offset), self.max_offset) - self.target
 
 
 def plan_reset(
@@ -117,14 +121,11 @@ def carry_out(cluster: ClusterClient, group: str, plan: Collection[QueueReset], 
         raise InvalidArgument(f"{plan!r:.80} is no plan.", hint="reset_group(..., dry_run=True) returns one.")
     if create:
         _make(group, [BrokerAdmin(cluster.broker(name)) for name in sorted({each.queue.broker_name for each in plan})])
-    for number, reset in enumerate(plan):
-        try:
-            BrokerAdmin(cluster.broker(reset.queue.broker_name)).reset_offset(group, reset.queue, reset.target)
-        except RmqError as error:
-            if number:
-                so_far = f"{number} of {len(plan)} queues were set before it came to {reset.queue}."
-                error.retell(f"{error.message.rstrip('.')}. {so_far}")
-            raise
+
+    def move(reset: QueueReset) -> None:
+        BrokerAdmin(cluster.broker(reset.queue.broker_name)).reset_offset(group, reset.queue, reset.target)
+
+    in_turn(plan, move, lambda reset: f"queue {reset.queue}")
 
 
 def _make(group: str, brokers: list[BrokerAdmin]) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from heapq import merge
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
 from rmqspark.client.broker_admin import BrokerAdmin
 from rmqspark.client.received import received_all
@@ -31,6 +31,16 @@ MOST_AT_ONCE: Final = 64  # RocketMQ's maxMsgsNumBatch
 FROM_THE_END: Final = (1 << 63) - 1
 _BEGIN_ANEW: Final = "Begin again without the cursor, or when it is back."
 _INDEX_STEP_MS: Final = 1_000  # an index tells store times in whole seconds, rounded down
+
+
+class Told(Protocol):
+    """A message, and what is known besides."""
+
+    @property
+    def message(self) -> ReceivedMessage: ...
+
+
+_Told = TypeVar("_Told", bound=Told)
 
 
 class KeySearch(NamedTuple):
@@ -78,14 +88,14 @@ def key_page(
     at_once = min(limit + 1, MOST_AT_ONCE)
     walks = {name: _Walk(cluster, name, search, at, at_once) for name, at in places.items()}
     in_order = merge(*walks.values(), key=lambda found: -found.message.store_timestamp_ms)
-    found = list(_within_bytes(islice(in_order, limit), most_bytes))
+    found = list(within_bytes(islice(in_order, limit), most_bytes))
     for each in found:
         walks[each.message.queue.broker_name].passed(each)
     older = {name: walk.place for name, walk in walks.items()} if _goes_on(in_order) else {}
     return KeyPage([each.message for each in found], older)
 
 
-def _within_bytes(in_order: Iterator[Found], most_bytes: int | None) -> Iterator[Found]:
+def within_bytes(in_order: Iterator[_Told], most_bytes: int | None) -> Iterator[_Told]:
     """Up to the first with which that is reached."""
     size_bytes = 0
     for found in in_order:

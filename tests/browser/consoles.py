@@ -9,7 +9,7 @@ import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,14 +35,15 @@ class Console:
 
 
 @contextmanager
-def console(*words: str) -> Iterator[Console]:
+def console(*words: str, errors: IO[str] | int = subprocess.DEVNULL) -> Iterator[Console]:
+    """With these words of `console_process`. What it logs goes to `errors`."""
     package = str(HERE.parents[1])
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([package, os.environ.get("PYTHONPATH", "")])}
     for name in ("PYTEST_CURRENT_TEST", "PYTEST_VERSION"):  # NiceGUI is another one under pytest
         environment.pop(name, None)
     command = [sys.executable, str(HERE / "console_process.py"), *words]
     process = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment
     )
     try:
         assert process.stdout is not None

@@ -118,3 +118,27 @@ def test_nothing_is_told_to_who_is_not_signed_in(guarded: Console, opened: Open)
     expect(page.get_by_role("button", name="Search")).to_have_count(0)
     expect(page.get_by_role("link", name="Sign out")).to_have_count(0)
     expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+MANY = 60
+PRESS = """(name) => [...document.querySelectorAll('button')].find(each => each.innerText.startsWith(name)).click()"""
+CHOOSE = """() => {
+    const times = document.querySelector('option[value=local]').parentElement
+    times.value = 'local'
+    times.dispatchEvent(new Event('change'))
+}"""
+NO_ZONE = """Intl.DateTimeFormat.prototype.resolvedOptions = () => ({timeZone: 'x'.repeat(1000)})"""
+
+
+def test_what_a_stranger_has_made_has_an_end(guarded: Console, opened: Open) -> None:
+    """The page of the login is open to all: whoever presses its buttons for ever fills no memory with it (S8)."""
+    page = opened(guarded.url + "/login")
+    page.evaluate(NO_ZONE)
+    for _ in range(MANY):
+        page.evaluate(PRESS, "Keys")
+        page.evaluate(CHOOSE)
+    told = page.locator(".notices .told")
+    expect(told).to_have_count(20)
+    page.wait_for_function("document.querySelectorAll('dialog').length > 0")
+    assert page.locator("dialog").count() <= 2
+    assert len(told.first.inner_text()) < 200

@@ -16,9 +16,13 @@ from rmqspark.sink.transaction_options import TransactionOptions
 _numbers = count()
 
 
-def written(namesrv: str, topic: str, version: int, *bodies: str) -> AttemptWritten:
-    """What a task of query `q-<topic>` has sent under the topic's name as its transactional id."""
-    attempt = Attempt(topic, "run-1", version, 0, f"{next(_numbers)}-x", query_id=f"q-{topic}", batch_id=version)
+def written(
+    namesrv: str, topic: str, version: int, *bodies: str, transactional_id: str | None = None
+) -> AttemptWritten:
+    """What a task of query `q-<topic>` has sent under the topic's name, or another, as its transactional id."""
+    attempt = Attempt(
+        transactional_id or topic, "run-1", version, 0, f"{next(_numbers)}-x", query_id=f"q-{topic}", batch_id=version
+    )
     batch = pa.record_batch({"body": pa.array(bodies)})
     with ClusterClient(namesrv) as client:
         return write_attempt(client, SinkOptions(topic=topic), attempt, [batch])

@@ -17,11 +17,6 @@ def with_query(address: str, filters: Mapping[str, str | int | None]) -> str:
     return f"{address}?{query}" if query else address
 
 
-def changed(address: str, given: Mapping[str, str], **changes: str | int | None) -> str:
-    """The same page with some filters changed; None takes one away."""
-    return with_query(address, {**given, **changes})
-
-
 def own(target: str | None) -> str:
     """Where to go after a login: a page of ours. Whatever else it is, the first page."""
     if not target or not target.startswith("/") or target.startswith(("//", "/\\")):

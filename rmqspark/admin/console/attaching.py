@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from fastapi import Request, Response
+from fastapi.requests import HTTPConnection
 from fastapi.responses import PlainTextResponse, RedirectResponse
 from nicegui import Client, core, ui
 from starlette.routing import Match, Mount
@@ -21,6 +22,7 @@ from rmqspark.admin.console.pages.missing import show_missing
 from rmqspark.admin.console.preferences import Preferences
 from rmqspark.admin.console.sessions import COOKIE, Sessions
 from rmqspark.admin.console.sign_in import add_sign_in
+from rmqspark.admin.console.strangers import Strangers, saying_little
 from rmqspark.admin.console.style import FAVICON, head_style
 from rmqspark.admin.console.visits import Visit
 from rmqspark.admin.console.watch import Watch
@@ -37,12 +39,11 @@ if TYPE_CHECKING:
 _TITLE: Final = "rmqspark"
 _RECONNECT_S: Final = 30.0  # a page whose connection was lost finds its state again within
 _LONGEST_BUILD_S: Final = 60.0  # what takes long is read behind a skeleton; a machine that is slow is no error
-_MOST_UNFETCHED: Final = 100  # pages for who is not signed in, of which no browser has fetched the rest yet
 _OURS_NOT: Final = ("/api/", "/docs", "/redoc", "/openapi.json", "/healthz", "/readyz", "/metrics")
 
 
 def attach(app: FastAPI, desk: Desk) -> None:
-    watch, sessions = Watch(desk, _is_watched), Sessions(desk.config, desk.cluster.clock)
+    watch, sessions, strangers = Watch(desk, _is_watched), Sessions(desk.config, desk.cluster.clock), Strangers()
     add_sign_in(app, sessions)
     _forget_former_application()
     ui.run_with(
@@ -55,33 +56,30 @@ def attach(app: FastAPI, desk: Desk) -> None:
         reconnect_timeout=_RECONNECT_S,
         show_welcome_message=False,
     )
+    core.sio.on("log", _hear_nothing)
     core.app.config.quasar_config["loadingBar"]["skipHijack"] = True  # a bar for requests that there are none of
-    app.router.routes[-1] = _ConsoleMount(sessions)
+    app.router.routes[-1] = _ConsoleMount(sessions, strangers)
     for page in (*ALL_PAGES, MISSING):
-        ui.page(page.path, response_timeout=_LONGEST_BUILD_S)(_builder(page, desk, watch, sessions))
+        ui.page(page.path, response_timeout=_LONGEST_BUILD_S)(_builder(page, desk, watch, sessions, strangers))
     _run_beside(app, watch.run)
 
 
 class _ConsoleMount(Mount):
-    """Everything but what is REST's: there, what is not found is an error as REST tells them.
+    """Everything but what is REST's: there, what is not found is an error as REST tells them. Whoever is not signed in
+    gets no more than there is room for, which keeps nobody out who is."""
 
-    A page is kept for a minute whether a browser comes for the rest of it or not, in some hundred KiB. So strangers get
-    no more of them than there is room for; who is signed in is not kept out by that.
-    """
-
-    def __init__(self, sessions: Sessions) -> None:
+    def __init__(self, sessions: Sessions, strangers: Strangers) -> None:
         super().__init__("/", app=core.app)
         self._sessions = sessions
+        self._strangers = strangers
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and self._is_too_much(Request(scope)):
+        is_stranger = self._sessions.role(HTTPConnection(scope).cookies.get(COOKIE)) is None
+        if is_stranger and scope["type"] == "http" and self._strangers.are_too_many():
             later = PlainTextResponse("Too many pages at a time.", 503, headers={"Retry-After": "60"})
             await later(scope, receive, send)
         else:
-            await super().handle(scope, receive, send)
-
-    def _is_too_much(self, request: Request) -> bool:
-        return _unfetched() >= _MOST_UNFETCHED and self._sessions.role(request.cookies.get(COOKIE)) is None
+            await super().handle(scope, saying_little(receive) if is_stranger else receive, send)
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         path = scope["path"].removeprefix(scope.get("root_path", ""))
@@ -89,10 +87,12 @@ class _ConsoleMount(Mount):
 
 
 def _builder(
-    page: Page, desk: Desk, watch: Watch, sessions: Sessions
+    page: Page, desk: Desk, watch: Watch, sessions: Sessions, strangers: Strangers
 ) -> Callable[[Request], Awaitable[Response | None]]:
     async def build(request: Request) -> Response | None:
         visit = _visit(request, desk, watch, sessions)
+        if visit.role is None:
+            strangers.add(ui.context.client.id)
         if visit.role is None and not page.is_open:
             target = with_query(visit.path, visit.given)
             return RedirectResponse(visit.href("/login", next=None if target == "/" else target))
@@ -125,8 +125,8 @@ def _visit(request: Request, desk: Desk, watch: Watch, sessions: Sessions) -> Vi
     )
 
 
-def _unfetched() -> int:
-    return sum(not client.has_socket_connection for client in list(Client.instances.values()))
+def _hear_nothing(*_: object) -> None:
+    """NiceGUI writes into the log what browsers say for it, whoever that is, and as often as they like (S18)."""
 
 
 def _is_watched() -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,6 +13,7 @@ MOST_SHOWN: Final = 4 << 10  # characters, until somebody asks for all
 MOST_EVER: Final = 256 << 10  # what a browser can be given
 _ROW: Final = 16
 _LONGEST_PREVIEW: Final = 120
+_LARGEST_INDENTED: Final = 2 << 20
 _HIDING: Final = re.compile(rf"[{OBEYED}\ud800-\udfff]")
 
 
@@ -55,37 +55,49 @@ def visible(text: str) -> str:
 
 
 def _pretty(text: str) -> str | None:
-    """Numbers stay as they are written."""
+    """Numbers stay as they are written. None for what is no JSON, or is none to be read by people."""
     try:
         document = json.loads(text, parse_float=_Number, parse_int=_Number, parse_constant=_Number)
+        return _Indented().text_of(document) if isinstance(document, (dict, list)) else None
     except (ValueError, RecursionError):
         return None
-    if not isinstance(document, (dict, list)):
-        return None
-    return "".join(_written(document, 0))
 
 
 class _Number(str):
     __slots__ = ()
 
 
-_DEEPEST: Final = 64
+class _Indented:
+    """One document, set in. ValueError where it grows beyond all reason, as it does with a few brackets too many."""
 
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self._size = 0
 
-def _written(value: object, depth: int) -> Iterator[str]:
-    pad = "  " * (depth + 1)
-    if depth > _DEEPEST or not isinstance(value, (dict, list)) or not value:
-        yield str(value) if isinstance(value, _Number) else json.dumps(value, ensure_ascii=False)
-        return
-    opening, closing = "{}" if isinstance(value, dict) else "[]"
-    pairs = value.items() if isinstance(value, dict) else ((None, each) for each in value)
-    yield opening
-    for number, (name, each) in enumerate(pairs):
-        yield f"{',' if number else ''}\n{pad}"
-        if name is not None:
-            yield f"{json.dumps(name, ensure_ascii=False)}: "
-        yield from _written(each, depth + 1)
-    yield f"\n{'  ' * depth}{closing}"
+    def text_of(self, document: object) -> str:
+        self._write(document, 0)
+        return "".join(self._pieces)
+
+    def _write(self, value: object, depth: int) -> None:
+        if not isinstance(value, (dict, list)) or not value:
+            self._put(str(value) if isinstance(value, _Number) else json.dumps(value, ensure_ascii=False))
+            return
+        pad = "  " * (depth + 1)
+        opening, closing = "{}" if isinstance(value, dict) else "[]"
+        pairs = value.items() if isinstance(value, dict) else ((None, each) for each in value)
+        self._put(opening)
+        for number, (name, each) in enumerate(pairs):
+            self._put(f"{',' if number else ''}\n{pad}")
+            if name is not None:
+                self._put(f"{json.dumps(name, ensure_ascii=False)}: ")
+            self._write(each, depth + 1)
+        self._put(f"\n{'  ' * depth}{closing}")
+
+    def _put(self, piece: str) -> None:
+        self._pieces.append(piece)
+        self._size += len(piece)
+        if self._size > _LARGEST_INDENTED:
+            raise ValueError("too large")
 
 
 def _hex(body: bytes, most: int) -> Shape:

@@ -47,12 +47,14 @@ class Dialog:
             *self._body(),
             class_="wide" if self._wide else None,
             aria_labelledby=_TITLE,
-            on={"close": On(self._closed)},
+            on={"close": On(self.discard)},
         )
 
-    def _closed(self) -> None:
-        self.is_open = False
-        self._mounted.element.delete()
+    def discard(self) -> None:
+        """It is gone, on the page, too."""
+        if self.is_open:
+            self.is_open = False
+            self._mounted.element.delete()
 
 
 class Confirmation:

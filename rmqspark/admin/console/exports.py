@@ -10,7 +10,19 @@ from typing import Final
 from rmqspark.admin.schemas.messages import MessageView
 from rmqspark.admin.values import time_of
 
-_FORMULAS: Final = ("=", "+", "-", "@", "\t", "\r")
+_FORMULAS: Final = (
+    "=",
+    "+",
+    "-",
+    "@",
+    "\t",
+    "\r",
+    "\n",
+    "\uff1d",
+    "\uff0b",
+    "\uff0d",
+    "\uff20",
+)  # as wide as kanji, too
 _COLUMNS: Final = (
     "topic",
     "brokerName",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from nicegui import background_tasks, ui
@@ -60,10 +60,8 @@ class Finder:
 
     def _found(self) -> list[tuple[str, str, str]]:
         """Kind, name and address; what begins with it first."""
-        said = self._said.casefold()
-        matching = [each for each in self._names or () if said in each.name.casefold()]
-        matching.sort(key=lambda each: (not each.name.casefold().startswith(said), each.name))
-        return [(each.kind, each.name, path(_PATHS[each.kind], each.name)) for each in matching[:_MOST]]
+        found = fitting(self._names or (), self._said.casefold())
+        return [(each.kind, each.shown, path(_PATHS[each.kind], each.name)) for each in found[:_MOST]]
 
     def _found_list(self) -> Node:
         if self._problem:
@@ -90,3 +88,9 @@ class Finder:
         found = self._found()
         if self._said:
             ui.navigate.to(found[0][2] if found else path("messages", self._said))
+
+
+def fitting(names: Iterable[Name], said: str) -> list[Name]:
+    """Those that have it in them, a query in its id or in the name that it was given; what begins with it first."""
+    found = [each for each in names if said in each.shown.casefold() or said in each.name.casefold()]
+    return sorted(found, key=lambda each: (not each.shown.casefold().startswith(said), each.shown))

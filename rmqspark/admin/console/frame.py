@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 PRODUCT: Final = "rmqspark"
 _LOOK_AGAIN_S: Final = 1.0
+_MOST_TOLD: Final = 20  # results that nobody has put away
 _TRY_AGAIN_MS: Final = 2_000
 _BROWSER_ZONE: Final = "Intl.DateTimeFormat().resolvedOptions().timeZone"
 
@@ -40,7 +42,8 @@ class Frame:
         self.section = section
         self._is_signed_in = visit.role is not None  # until the session ends
         self._told: list[Node] = []
-        self._dialog: Dialog | None = None
+        self._numbers = itertools.count()  # of what is told
+        self._dialogs: list[Dialog] = []
         layout = ui.context.client.layout
         ui.page_title(title if title == PRODUCT else f"{title} · {PRODUCT}")
         ui.skip_link("Skip to content", target=ui.context.client.content)
@@ -54,7 +57,9 @@ class Frame:
             self.body = Element("div")
         ui.run_javascript("document.getElementById('popup').role = 'alert'")  # NiceGUI's, of a connection that is lost
         ui.run_javascript(f"window.socket.io.reconnectionDelayMax({_TRY_AGAIN_MS})")  # it waits longer and longer
-        Shortcuts(visit, self.find, self.show_keys, lambda: self._dialog is not None and self._dialog.is_open)
+        client = ui.context.client
+        client.on_connect(lambda: visit.meet(client.environ))
+        Shortcuts(visit, self.find, self.show_keys, self._has_dialog)
         ui.timer(_LOOK_AGAIN_S, self._look, immediate=False)
 
     # --- what pages use ----------------------------------------------------------------------------------------------
@@ -107,13 +112,12 @@ class Frame:
         self._add("told problem", h("strong", error.message), error.hint or None)
 
     def dialog(self, title: str, body: Callable[[], Sequence[Child]], *, wide: bool = False) -> Dialog:
-        self._dialog = Dialog(self._host, title, body, wide=wide)
-        return self._dialog
+        return self._opened(Dialog(self._host, title, body, wide=wide))
 
     def confirm(
         self, title: str, effects: Sequence[Child], label: str, do: Callable[[], Awaitable[None]], typed: str = ""
     ) -> None:
-        self._dialog = Confirmation(self._host, title, effects, label, do, typed).dialog
+        self._opened(Confirmation(self._host, title, effects, label, do, typed).dialog)
 
     def code_button(self, snippets: Callable[[], Snippets]) -> Node:
         """Opens the dialog with the code for what is shown now."""
@@ -128,8 +132,18 @@ class Frame:
         return h("div", button("Close", self._close, autofocus=True), class_="choices")
 
     def _close(self) -> None:
-        if self._dialog is not None:
-            self._dialog.close()
+        self._dialogs[-1].close()
+
+    def _has_dialog(self) -> bool:
+        return any(each.is_open for each in self._dialogs)
+
+    def _opened(self, dialog: Dialog) -> Dialog:
+        """One, and the one that it was opened from: a browser that is none opens as many as it likes."""
+        open_ones = [each for each in self._dialogs if each.is_open]
+        for each in open_ones[:-1]:
+            each.discard()
+        self._dialogs = [*open_ones[-1:], dialog]
+        return dialog
 
     # --- keys and search ---------------------------------------------------------------------------------------------
 
@@ -183,7 +197,7 @@ class Frame:
     async def _set_zone(self, choice: str) -> None:
         name = str(await ui.run_javascript(_BROWSER_ZONE)) if choice == "local" else "UTC"
         if zone(name) is None:
-            self.tell(f"This machine does not know the zone {name!r}: times stay in UTC.")
+            self.tell(f"This machine does not know the zone {name!r:.80}: times stay in UTC.")
             name = "UTC"
         self.visit.preferences = Preferences(self.visit.preferences.theme, name)
         ui.run_javascript(cookie_script(ZONE_COOKIE, name, self.visit.prefix))
@@ -216,14 +230,15 @@ class Frame:
         return h("div", *self._told, class_="notices", role="status", aria_live="polite")
 
     def _add(self, kind: str, *story: Child) -> None:
-        key = f"notice-{len(self._told)}-{id(story)}"
+        key = f"notice-{next(self._numbers)}"
 
         def dismiss() -> None:
             self._told = [each for each in self._told if each.key != key]
             self._notices.patch(self._notice_list())
 
         words = h("div", *(h("p", each) if isinstance(each, str) else each for each in story))
-        self._told.append(h("div", words, button("Dismiss", dismiss, kind="quiet"), class_=kind, key=key))
+        told = h("div", words, button("Dismiss", dismiss, kind="quiet"), class_=kind, key=key)
+        self._told = [*self._told, told][-_MOST_TOLD:]
         self._notices.patch(self._notice_list())
 
 

@@ -25,6 +25,12 @@ class Histories:
         if len(self._series) > _MOST_SERIES:
             self._series.popitem(last=False)
 
+    def gap(self, at_ms: int, names: str = "") -> None:
+        """From here on nothing is known of those whose names begin so, until something is noted."""
+        for name, points in self._series.items():
+            if name.startswith(names) and points[-1][1] is not None:
+                points.append((at_ms, None))
+
     def of(self, name: str) -> Series:
         """The oldest first."""
         return list(self._series.get(name, ()))

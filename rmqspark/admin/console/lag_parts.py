@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from rmqspark.admin.console import words
 from rmqspark.admin.console.charts import line_chart
-from rmqspark.admin.console.nodes import Child, Node
+from rmqspark.admin.console.nodes import Child, Node, h
 from rmqspark.admin.console.parts import section
 from rmqspark.admin.console.tables import Column
+from rmqspark.admin.console.watch import MOST_GROUPS
+from rmqspark.protocol.names import is_system_group
 
 if TYPE_CHECKING:
     from rmqspark.admin.console.visits import Visit
+
+
+_TITLE: Final = "Lag over time"
 
 
 class Reader(Protocol):
@@ -58,8 +63,22 @@ def lag_figures(reader: Reader) -> list[tuple[str, str, Child]]:
     ]
 
 
-def lag_over_time(visit: Visit, whose: str) -> Node:
+def group_lag_over_time(visit: Visit, group: str) -> Node:
+    """What is not measured is said to be so: a chart of it would never come."""
+    known = visit.watch.groups or []
+    is_left_out = len(known) == MOST_GROUPS and all(each.group != group for each in known)
+    if is_left_out or is_system_group(group):
+        story = f"It is kept of the first {MOST_GROUPS} groups by name, and of none of RocketMQ's own: not of this one."
+        return section(_TITLE, h("p", story, class_="note"))
+    return _lag_over_time(visit, f"group {group}")
+
+
+def query_lag_over_time(visit: Visit, query_id: str) -> Node:
+    return _lag_over_time(visit, f"query {query_id}")
+
+
+def _lag_over_time(visit: Visit, whose: str) -> Node:
     """`whose` is what its history is kept under (`watch.py`)."""
     series = visit.watch.histories.of(whose)
     chart = line_chart("Lag", "messages", series, visit.zone, lambda lag: words.number(round(lag)))
-    return section("Lag over time", chart)
+    return section(_TITLE, chart)

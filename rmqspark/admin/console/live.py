@@ -46,7 +46,9 @@ class Live(Generic[_Document]):
         self._read_at_ms = 0
         self._error: RmqError | None = None
         self._number = ""
-        self._reading = False
+        self._content: Node | None = None
+        self._begun = self._ended = 0  # reads: how many, and which of those that have ended began last
+        self._under_way = 0
         self.paused = False
 
     async def begin(self) -> None:
@@ -72,21 +74,22 @@ class Live(Generic[_Document]):
 
     def node(self) -> Node:
         """What is shown at this moment. Its parts keep their places, so that nothing moves that did not change."""
-        if self._document is not None:
-            content = self._show(self._document)
-        elif self._error is not None:
-            content = h("div")
-        else:
-            content = skeleton()
+        if self._visit.role is not None:  # else it stays as it was: there is more on it than the document, and newer
+            self._content = self._show_all()
         error = None if self._error is None else trouble(self._error, self._number, self.refresh)
         return h(
             "div",
             h("div", error, key="trouble"),
             h("div", self._freshness(), key="fresh"),
-            h("div", content, key="content"),
+            h("div", self._content, key="content"),
             class_="live",
             aria_busy="true" if self._document is None and self._error is None else "false",
         )
+
+    def _show_all(self) -> Node:
+        if self._document is not None:
+            return self._show(self._document)
+        return skeleton() if self._error is None else h("div")
 
     def _freshness(self) -> Node | None:
         if self._document is None or self._every_s is None:
@@ -111,37 +114,45 @@ class Live(Generic[_Document]):
         """What is read once is read again only where it could not be."""
         is_settled = self._every_s is None and self._error is None
         is_away = not self._mounted.element.client.has_socket_connection
-        if not (self.paused or self._reading or is_settled or is_away):
+        if not (self.paused or self._under_way or is_settled or is_away):
             await self.refresh()
 
     async def read(self) -> None:
-        """Once, now; what came of it is shown with the next `node`."""
-        self._reading = True
+        """Once, now; what came of it is shown with the next `node`, unless another that began later was there first:
+        somebody types, and what was asked for before the last letter may take longer."""
+        self._begun += 1
+        number = self._begun
+        self._under_way += 1
+        try:
+            document, error = await self._outcome()
+        finally:
+            self._under_way -= 1
+        if number > self._ended:
+            self._ended = number
+            self._keep(document, error)
+
+    async def _outcome(self) -> tuple[_Document | None, RmqError | None]:
+        """One of them. Where nobody is there to tell, an empty list says nothing, and what was known before stays."""
+        watch = self._visit.watch
         try:
             document = await self._visit.look(self._source)
+        except NotFound as error:
+            await watch.check()
+            return None, _nobody(error) if watch.is_blind else error
         except RmqError as error:
-            await self._note(error)
+            return None, error
         except Exception:  # a bug: it is logged, and told on this page; the others go on
             log.exception("a page cannot be read", page=self._visit.path)
-            await self._note(RmqError("Something went wrong that should not; the log of rmq admin has it."))
-        else:
-            await self._take(document)
-        finally:
-            self._reading = False
+            return None, RmqError("Something went wrong that should not; the log of rmq admin has it.")
+        await watch.check()
+        if watch.is_blind and (self._needs_brokers or self._document is not None):
+            return None, _nobody(watch.error)
+        return document, None
 
-    async def _take(self, document: _Document) -> None:
-        """Unless nobody is there to tell: then an empty list says nothing, and what was known before stays."""
-        await self._visit.watch.check()
-        if self._visit.watch.is_blind and (self._needs_brokers or self._document is not None):
-            await self._note(_nobody(self._visit.watch.error))
-        else:
-            self._document, self._read_at_ms, self._error = document, self._visit.cluster.clock.now_ms(), None
-
-    async def _note(self, error: RmqError) -> None:
-        if isinstance(error, NotFound):
-            await self._visit.watch.check()
-            error = _nobody(error) if self._visit.watch.is_blind else error
-        if self._error is None or self._error.message != error.message:
+    def _keep(self, document: _Document | None, error: RmqError | None) -> None:
+        if error is None:
+            self._document, self._read_at_ms = document, self._visit.cluster.clock.now_ms()
+        elif self._error is None or self._error.message != error.message:
             self._number = secrets.token_hex(4)
             log.info("a page cannot be read", number=self._number, page=self._visit.path, error=str(error))
         self._error = error

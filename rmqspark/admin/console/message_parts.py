@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rmqspark.admin.console import words
 from rmqspark.admin.console.addresses import path
-from rmqspark.admin.console.bodies import Shape, preview, shapes, visible
+from rmqspark.admin.console.bodies import Shape, preview, shapes
 from rmqspark.admin.console.nodes import Child, Node, h
 from rmqspark.admin.console.parts import button, facts, section
 from rmqspark.admin.console.tables import Column
@@ -30,10 +30,10 @@ def message_columns(visit: Visit) -> list[Column[MessageView]]:
     return [
         Column("Queue @ offset", lambda each: h("span", message_link(visit, each, place(each)), class_="nowrap")),
         Column("Stored", lambda each: visit.time(each.store_timestamp, exact=True)),
-        Column("Tag", lambda each: h("span", visible(each.tags)) if each.tags else h("span", "none", class_="note")),
+        Column("Tag", lambda each: h("span", each.tags) if each.tags else h("span", "none", class_="note")),
         Column(
             "Keys",
-            lambda each: h("span", visible(" ".join(each.keys))) if each.keys else h("span", "none", class_="note"),
+            lambda each: h("span", " ".join(each.keys)) if each.keys else h("span", "none", class_="note"),
         ),
         Column("Body", lambda each: h("div", preview(each.body_as_bytes()), class_="body-cell mono")),
         Column("Bytes", lambda each: words.number(each.body_bytes), is_number=True),
@@ -52,9 +52,9 @@ def message_facts(visit: Visit, message: MessageView) -> Node:
             ),
             "Stored": visit.time(message.store_timestamp, exact=True),
             "Born": visit.time(message.born_timestamp, exact=True),
-            "Message id": h("span", visible(message.msg_id), class_="mono"),
+            "Message id": h("span", message.msg_id, class_="mono"),
             "Offset message id": h("span", message.offset_msg_id, class_="mono"),
-            "Tag": visible(message.tags or "none"),
+            "Tag": message.tags or "none",
             "Keys": _keys(visit, message),
             "Consumed before": words.counted(message.reconsume_times, "time"),
             "Flag": str(message.flag),
@@ -65,15 +65,12 @@ def message_facts(visit: Visit, message: MessageView) -> Node:
 def _keys(visit: Visit, message: MessageView) -> Child:
     """Each leads to all messages that have it."""
     browser = path("topics", message.topic, "messages")
-    links = [h("li", visit.link(visible(each), browser, key=each)) for each in message.keys]
+    links = [h("li", visit.link(each, browser, key=each)) for each in message.keys]
     return h("ul", *links) if links else "none"
 
 
 def properties(message: MessageView) -> Node:
-    rows = [
-        h("tr", h("th", visible(name), scope="row"), h("td", visible(text)))
-        for name, text in sorted(message.properties.items())
-    ]
+    rows = [h("tr", h("th", name, scope="row"), h("td", text)) for name, text in sorted(message.properties.items())]
     head = h("tr", h("th", "Property", scope="col"), h("th", "Value", scope="col"))
     inner = h("table", h("caption", "Properties", class_="offscreen"), h("thead", head), h("tbody", *rows))
     return section("Properties", h("div", inner, class_="scroll", role="region", aria_label="Properties", tabindex=0))

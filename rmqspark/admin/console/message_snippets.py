@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
 from rmqspark.admin.console.message_filters import Asked
-from rmqspark.admin.console.snippets import Snippets, Whereabouts
+from rmqspark.admin.console.snippets import Snippets, Whereabouts, python_text
 from rmqspark.admin.reads.messages import Wanted
 from rmqspark.admin.schemas.messages import MessageView
 from rmqspark.admin.values import time_of
@@ -62,10 +62,10 @@ def _spark(where: Whereabouts, asked: Asked, stretches: Sequence[_Stretch], most
     steps = []
     if asked.key:
         condition = f"array_contains(split(keys, ' '), {_sql_text(asked.key)})"
-        steps.append(f"rows = rows.where({json.dumps(condition)})")
+        steps.append(f"rows = rows.where({python_text(condition)})")
     if wanted.body:
         condition = f"contains(body, cast({_sql_text(wanted.body)} as binary))"
-        steps.append(f"rows = rows.where({json.dumps(condition)})")
+        steps.append(f"rows = rows.where({python_text(condition)})")
     steps.append(f"rows = rows.orderBy(rows.storeTimestamp{'.desc()' if wanted.newest_first else ''})")
     if not stretches:
         times = {"startingTimestamp": wanted.from_, "endingTimestamp": wanted.to}

@@ -5,12 +5,15 @@ So a page that is read again every few seconds keeps the focus, the selection an
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from nicegui.element import Element
 from nicegui.elements.mixins.text_element import TextElement
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from nicegui.events import GenericEventArguments
 
     from rmqspark.admin.console.nodes import Node
@@ -91,9 +94,16 @@ class Mounted:
         self.element.on(event, fire, js_handler=self._node.on[event].sends)
 
 
-def _places(nodes: list[Node] | tuple[Node, ...]) -> list[tuple[Any, ...]]:
-    """What tells siblings apart: their key, or which of those without a key they are; and their kind."""
-    return [(node.key or number, *_kind(node)) for number, node in enumerate(nodes)]
+def _places(nodes: Sequence[Node]) -> list[tuple[Any, ...]]:
+    """What tells siblings apart: their key, or which of those without a key they are; their kind; and which of those
+    that are alike in both: two rows may be, that others have written."""
+    before: Counter[tuple[Any, ...]] = Counter()
+    found = []
+    for number, node in enumerate(nodes):
+        place = (node.key or number, *_kind(node))
+        found.append((*place, before[place]))
+        before[place] += 1
+    return found
 
 
 def _kind(node: Node) -> tuple[Any, ...]:

@@ -1,6 +1,7 @@
 """What a page shows, as values: elements with text, attributes, children, and what is done when they are used.
 
-Texts are texts: nothing in a node is ever read as HTML, whoever it comes from. Pure.
+Texts are texts: nothing in a node is ever read as HTML, and nothing in it hides what is beside it, whoever it comes
+from. Pure.
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
+
+from rmqspark.admin.console.bodies import visible
 
 Child: TypeAlias = "Node | str | None"
 
@@ -66,10 +69,10 @@ def element(
         for each, value in attributes.items()
         if value is not None and value is not False
     }
-    shown = [child for child in children if child is not None and child != ""]
+    shown = [visible(child) if isinstance(child, str) else child for child in children if child not in (None, "")]
     if len(shown) == 1 and isinstance(shown[0], str):
         return Node(tag, shown[0], given, (), on or {}, key, name)
-    nodes = tuple(Node("span", child) if isinstance(child, str) else child for child in shown)
+    nodes = tuple(Node("span", child) if isinstance(child, str) else child for child in shown if child is not None)
     return Node(tag, None, given, nodes, on or {}, key, name)
 
 

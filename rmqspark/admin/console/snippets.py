@@ -44,4 +44,9 @@ class Whereabouts:
 
 
 def _option(name: str, value: str) -> str:
-    return f"    .option({json.dumps(name)}, {json.dumps(value, ensure_ascii=False)})"
+    return f"    .option({python_text(name)}, {python_text(value)})"
+
+
+def python_text(text: str) -> str:
+    """A literal of Python's: JSON's, but for what that writes as two halves."""
+    return json.dumps(text, ensure_ascii=False)

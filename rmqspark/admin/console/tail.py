@@ -32,14 +32,15 @@ class Tail:
 
 
 class Tailing:
-    """Joins what each look finds. Its `look` is called by one thread at a time."""
+    """Joins what each look finds, also where one overtakes another."""
 
     def __init__(self, newest: Callable[[], Sequence[MessageView]]) -> None:
         self._newest = newest
         self._tail = Tail()
 
     def look(self) -> Tail:
-        self._tail = self._tail.joined(self._newest())
+        newest = self._newest()
+        self._tail = self._tail.joined(newest)
         return self._tail
 
 

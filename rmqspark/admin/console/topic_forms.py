@@ -19,6 +19,8 @@ from rmqspark.errors import InvalidArgument
 from rmqspark.protocol.records.properties import RESERVED_NAMES
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rmqspark.admin.console.frame import Frame
 
 _TYPES: Final = [(each, each) for each in get_args(MessageType)]
@@ -52,14 +54,7 @@ def create_topic(frame: Frame) -> None:
 
 def change_topic(frame: Frame, topic: TopicView) -> None:
     async def do(said: Said) -> None:
-        change = TopicChange.model_validate(
-            {
-                "read_queues": whole(said, "read", "Queues to read"),
-                "write_queues": whole(said, "write", "Queues to write"),
-                "perm": said["perm"],
-                "type": said["type"],
-            }
-        )
+        change = change_of(topic, said)
         await frame.visit.act(lambda who: frame.visit.desk.actions.update_topic(who, topic.topic, change))
         frame.tell(f"Topic {topic.topic} is changed on every broker that has it.")
 
@@ -69,8 +64,8 @@ def change_topic(frame: Frame, topic: TopicView) -> None:
             "div",
             field("Queues to read", "read", str(first.read_queues), focus=True),
             field("Queues to write", "write", str(first.write_queues)),
-            choice("Type", "type", _TYPES, topic.type or ""),
-            choice("Allowed", "perm", _PERMS, first.perm),
+            choice("Type", "type", _TYPES, _type_of(topic)),
+            choice("Allowed", "perm", [*_PERMS, ("", "nothing")], first.perm),
             class_="fields",
         ),
         h(
@@ -80,6 +75,29 @@ def change_topic(frame: Frame, topic: TopicView) -> None:
         ),
     ]
     Form(frame, f"Change {topic.topic}", fields, "Change", do)
+
+
+def change_of(topic: TopicView, said: Said) -> TopicChange:
+    """What is another than was shown, and nothing else: where a topic has other queues on another broker they stay, for
+    to take some away there leaves their messages to nobody."""
+    first = topic.on_brokers[0]
+    shown = {
+        "read_queues": first.read_queues,
+        "write_queues": first.write_queues,
+        "perm": first.perm,
+        "type": _type_of(topic),
+    }
+    wanted = {
+        "read_queues": whole(said, "read", "Queues to read"),
+        "write_queues": whole(said, "write", "Queues to write"),
+        "perm": said["perm"],
+        "type": said["type"],
+    }
+    return TopicChange.model_validate({name: value for name, value in wanted.items() if value != shown[name]})
+
+
+def _type_of(topic: TopicView) -> str:
+    return topic.type or "normal"
 
 
 def delete_topic(frame: Frame, topic: TopicView) -> None:
@@ -103,11 +121,11 @@ def send_message(frame: Frame, topic: str, like: MessageView | None = None) -> N
     async def do(said: Said) -> None:
         new = NewMessage.model_validate(
             {
-                "body": None if as_it_is else said["body"].replace("\r\n", "\n"),
+                "body": None if as_it_is else as_it_was(said["body"], body),
                 "body_base64": as_it_is,
                 "tags": said["tags"].strip() or None,
-                "keys": said["keys"].split(),
-                "properties": _properties(said["properties"]),
+                "keys": [key for key in said["keys"].split(" ") if key],
+                "properties": _properties(said["properties"], properties),
                 "shard": said["shard"].strip() or None,
             }
         )
@@ -135,20 +153,37 @@ def send_message(frame: Frame, topic: str, like: MessageView | None = None) -> N
             field("In one queue with, in order", "shard"),
             class_="fields",
         ),
-        area(
-            "Properties, one name=value a line",
-            "properties",
-            "\n".join(f"{name}={value}" for name, value in properties.items()),
-        ),
+        area("Properties, one name=value a line", "properties", _lines(properties)),
     ]
     Form(frame, f"Send to {topic}", fields, "Send", do)
 
 
-def _properties(text: str) -> dict[str, str]:
+def as_it_was(said: str, before: str) -> str:
+    """What stands in a field of several lines, which knows one way to end them: they end as they did before, if they
+    all ended alike, and all of it is as before where nothing was changed."""
+    text = _plain(said)
+    if text == _plain(before):
+        return before
+    is_crlf = "\r\n" in before and not {"\r", "\n"} & set(before.replace("\r\n", ""))
+    return text.replace("\n", "\r\n") if is_crlf else text
+
+
+def _plain(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _lines(properties: Mapping[str, str]) -> str:
+    return "\n".join(f"{name}={value}" for name, value in properties.items())
+
+
+def _properties(said: str, before: Mapping[str, str]) -> dict[str, str]:
+    """As before where nothing was changed: a value may have several lines."""
+    if _plain(said) == _plain(_lines(before)):
+        return dict(before)
     found = {}
-    for line in filter(str.strip, text.splitlines()):
+    for line in filter(str.strip, _plain(said).split("\n")):
         name, equals, value = line.partition("=")
         if not equals or not name.strip():
-            raise InvalidArgument(f"Property {line!r} is no name=value.")
+            raise InvalidArgument(f"Property {line!r:.80} is no name=value.")
         found[name.strip()] = value
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import tzinfo
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from anyio import to_thread
 
@@ -69,6 +69,11 @@ class Visit:
     def where(self) -> Whereabouts:
         """What snippets name."""
         return Whereabouts(self.cluster.namesrv, self.origin + self.prefix, self.desk.config.asks_for_tokens)
+
+    def meet(self, environ: Mapping[str, Any] | None) -> None:
+        """With what a browser said as it connected. It alone knows its address: a proxy in front may encrypt, and code
+        that it copies must not send a token in the clear."""
+        self.origin = (environ or {}).get("HTTP_ORIGIN") or self.origin
 
     async def look(self, read: Callable[[], _T]) -> _T:
         """Reads something for the visitor, on a thread. NoPermission for who is not signed in, or no longer: a page

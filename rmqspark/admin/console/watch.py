@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import structlog
@@ -52,9 +52,8 @@ class Watch:
             is_measured = turn % _MEASURED_EVERY == 0
             if is_measured or self._is_watched():
                 await self._look()
-            if is_measured and self.error is None:
-                self._note_rates()
-                await self._note_lag()
+            if is_measured:
+                await self.measure()
             await asyncio.sleep(LOOK_EVERY_S)
 
     @property
@@ -77,6 +76,14 @@ class Watch:
         names = await self._ask(lambda: self._cluster.cluster_info().brokerAddrTable)
         self._is_anybody_there = bool(names)
 
+    async def measure(self) -> None:
+        """One more point in each chart; a gap where nobody can be asked, for a line through it would be made up."""
+        if self.error is None:
+            self._note_rates()
+            await self._note_lag()
+        else:
+            self.histories.gap(self._cluster.clock.now_ms())
+
     async def _look(self) -> None:
         view = await self._ask(lambda: cluster.servers(self._cluster))
         if view is not None:
@@ -97,11 +104,16 @@ class Watch:
         page = await self._measure(lambda: groups.groups(self._cluster, MOST_GROUPS, None, silence=silence))
         seen = await self._measure(lambda: queries.queries(self._cluster, silence))
         self.groups, self.silent = None if page is None else page.items, silence.reasons
+        self._note_readers("group ", None if page is None else {each.group: each for each in page.items})
+        self._note_readers("query ", None if seen is None else {each.query_id: each for each in seen})
+
+    def _note_readers(self, kind: str, readers: Mapping[str, GroupSummary | QuerySummary] | None) -> None:
+        """None where nobody answered."""
         now_ms = self._cluster.clock.now_ms()
-        for group in self.groups or ():
-            self.histories.note(f"group {group.group}", now_ms, _whole_lag(group))
-        for query in seen or ():
-            self.histories.note(f"query {query.query_id}", now_ms, _whole_lag(query))
+        if readers is None:
+            self.histories.gap(now_ms, kind)
+        for name, reader in (readers or {}).items():
+            self.histories.note(f"{kind}{name}", now_ms, _whole_lag(reader))
 
     async def _ask(self, read: Callable[[], _T]) -> _T | None:
         """Whether this can be read says how the cluster is."""

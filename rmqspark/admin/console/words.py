@@ -64,7 +64,11 @@ def moment(timestamp_ms: int | None, zone: tzinfo, *, exact: bool = False) -> st
     at = utc(timestamp_ms)
     if at is None:
         return str(timestamp_ms)
-    text = at.astimezone(zone).isoformat(" ", "milliseconds" if exact else "seconds")
+    try:
+        at = at.astimezone(zone)
+    except OverflowError:  # the last hours that there are: they stay in UTC, where they have a date
+        zone = UTC
+    text = at.isoformat(" ", "milliseconds" if exact else "seconds")
     return text.removesuffix("+00:00") + "Z" if zone is UTC else text
 
 

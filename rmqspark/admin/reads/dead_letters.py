@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
-from rmqspark.admin.paging import Page, PartialPage, listed, partial
+from rmqspark.admin.paging import Page, PartialPage, make_cursor, partial, read_places
+from rmqspark.admin.reads.messages import MOST_BYTES
 from rmqspark.admin.schemas.dead_letters import DeadLetterCountView, DeadLetterView
-from rmqspark.client.dead_letters import count_dead_letters, newest_dead_letters
+from rmqspark.client.dead_letter_walk import dead_letter_page
+from rmqspark.client.dead_letters import count_dead_letters
 from rmqspark.client.silence import Silence
 
 if TYPE_CHECKING:
     from rmqspark.client.cluster_client import ClusterClient
-    from rmqspark.client.dead_letters import DeadLetter
-
-MOST: Final = 10_000
 
 
 def counts(client: ClusterClient, silence: Silence) -> list[DeadLetterCountView]:
@@ -22,15 +21,12 @@ def counts(client: ClusterClient, silence: Silence) -> list[DeadLetterCountView]
 
 
 def letters(client: ClusterClient, group: str, limit: int, cursor: str | None) -> PartialPage[DeadLetterView]:
-    """The newest first; MOST of them in all. GroupNotFound."""
+    """The newest first. A page is short where bodies are large. GroupNotFound."""
     silence = Silence()
-    newest = newest_dead_letters(client, group, MOST if cursor else limit + 1, on_silent=silence)
-    page = listed(newest, _place, limit, cursor)
-    shown: Page[DeadLetterView] = Page(items=[DeadLetterView.of(letter) for letter in page.items], next=page.next)
-    return partial(shown, silence.reasons)
-
-
-def _place(letter: DeadLetter) -> list[Any]:
-    """In the list, where the newest is first."""
-    message = letter.message
-    return [-message.store_timestamp_ms, message.queue.broker_name, message.queue.queue_id, -message.queue_offset]
+    before = read_places(cursor) if cursor else None
+    found = dead_letter_page(client, group, limit, before, MOST_BYTES, on_silent=silence)
+    page: Page[DeadLetterView] = Page(
+        items=[DeadLetterView.of(letter) for letter in found.letters],
+        next=make_cursor(found.older) if found.older else None,
+    )
+    return partial(page, silence.reasons)

@@ -6,7 +6,7 @@ from collections import Counter, deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from rmqspark.admin.paging import Page, make_cursor, read_cursor
+from rmqspark.admin.paging import Page, is_place, make_cursor, of_another_list, read_cursor
 from rmqspark.admin.reads.body_search import searched
 from rmqspark.admin.schemas.journeys import JourneyView
 from rmqspark.admin.schemas.messages import MessageView
@@ -78,17 +78,9 @@ def with_key(
 
 def _gone_back(cursor: str) -> tuple[int, int, dict[str, int]]:
     match read_cursor(cursor, list):
-        case [begin_ms, end_ms, dict() as below] if all(map(_is_place, (begin_ms, end_ms, *below.values()))):
+        case [begin_ms, end_ms, dict() as below] if all(map(is_place, (begin_ms, end_ms, *below.values()))):
             return begin_ms, end_ms, below
-    raise _of_another_list()
-
-
-def _of_another_list() -> InvalidArgument:
-    return InvalidArgument("The cursor is of another list.", hint="Take next of the page before, as it is.")
-
-
-def _is_place(value: object) -> bool:
-    return isinstance(value, int) and 0 <= value < 1 << 63
+    raise of_another_list()
 
 
 def page(client: ClusterClient, wanted: Wanted, limit: int, cursor: str | None) -> Page[MessageView]:
@@ -150,10 +142,10 @@ def _gone_on(there: list[Span], left: dict[str, Any]) -> list[Span]:
     gone_on = []
     for span in there:
         match left.get(f"{span.queue.broker_name}/{span.queue.queue_id}", [0, 0]):
-            case [start, end] if _is_place(start) and _is_place(end):
+            case [start, end] if is_place(start) and is_place(end):
                 gone_on.append(Span(span.queue, max(span.start, start), min(span.end, end)))
             case _:
-                raise _of_another_list()
+                raise of_another_list()
     return gone_on
 
 

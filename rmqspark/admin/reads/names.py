@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqspark.client.admin_groups import list_groups
-from rmqspark.client.queries import seen_queries
+from rmqspark.client.queries import name_of, seen_queries
 from rmqspark.client.user_topics import user_topics
 
 if TYPE_CHECKING:
@@ -14,10 +14,15 @@ if TYPE_CHECKING:
 
 
 class Name(NamedTuple):
-    """`kind` is topic, group, query or broker."""
+    """`kind` is topic, group, query or broker. A query is named by its id, and may have a name that its user gave."""
 
     kind: str
     name: str
+    given: str = ""
+
+    @property
+    def shown(self) -> str:
+        return self.given or self.name
 
 
 def all_names(client: ClusterClient, silence: Silence) -> list[Name]:
@@ -26,6 +31,6 @@ def all_names(client: ClusterClient, silence: Silence) -> list[Name]:
     return [
         *(Name("topic", name) for name in user_topics(client)),
         *(Name("group", name) for name in list_groups(client, system=False, on_silent=silence)),
-        *(Name("query", seen.known.queryId) for seen in seen_queries(client, on_silent=silence)),
+        *(Name("query", seen.known.queryId, name_of(seen.known)) for seen in seen_queries(client, on_silent=silence)),
         *(Name("broker", name) for name in sorted(client.cluster_info().brokerAddrTable)),
     ]

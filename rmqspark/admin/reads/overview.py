@@ -17,6 +17,7 @@ from rmqspark.protocol.names import HALF_TOPIC
 if TYPE_CHECKING:
     from rmqspark.admin.schemas.dead_letters import DeadLetterCountView
     from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.descriptions import GroupDescription
 
 _AT_ONCE: Final = 5
 _HALF_GROUP: Final = "CID_RMQ_SYS_TRANS"
@@ -49,7 +50,14 @@ def half_messages(client: ClusterClient, silence: Silence) -> int | None:
         group = describe_group(client, _HALF_GROUP, on_silent=silence)
     except NotFound:
         return 0
-    return sum(queue.lag or 0 for queue in group.queues if queue.queue.topic == HALF_TOPIC)
+    return undecided(group)
+
+
+def undecided(group: GroupDescription) -> int | None:
+    """Of the group that goes through half messages: those that it has before it."""
+    lags = [queue.lag for queue in group.queues if queue.queue.topic == HALF_TOPIC]
+    known = [lag for lag in lags if lag is not None]
+    return sum(known) if known or not (lags or group.silent) else None
 
 
 def _waiting(counts: list[DeadLetterCountView]) -> int | None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rmqspark.admin.paging import PartialPage, paged, partial
 from rmqspark.admin.schemas.groups import GroupSummary
 from rmqspark.admin.schemas.topics import FieldView, QueueView, SchemaView, TopicSummary, TopicView
-from rmqspark.client.admin_groups import list_groups
+from rmqspark.client.admin_groups import groups_reading
 from rmqspark.client.body_sampling import sampled
 from rmqspark.client.body_schema import ddl, one_case, type_name
 from rmqspark.client.groups_described import describe_groups
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rmqspark.client.cluster_client import ClusterClient
+
+
+_LONGEST_MS: Final = 10_000  # that bodies are looked at: a thousand may be four gigabytes
 
 
 def names(client: ClusterClient, *, system: bool = False) -> list[str]:
@@ -51,18 +54,19 @@ def queues(client: ClusterClient, name: str, silence: Silence) -> list[QueueView
 
 
 def groups(client: ClusterClient, name: str, silence: Silence) -> list[GroupSummary]:
-    """Who reads this topic. TopicNotFound."""
+    """Who reads this topic. TopicNotFound. Of all groups its brokers alone know which do: others are not looked at."""
     describe_topic(client, name, on_silent=silence)
     now_ms = client.clock.now_ms()
-    groups = list_groups(client, system=False, on_silent=silence)
-    described = describe_groups(client, groups, on_silent=silence)
+    described = describe_groups(client, groups_reading(client, name, on_silent=silence), on_silent=silence)
     return [summary for each in described if name in (summary := GroupSummary.of(each, now_ms)).topics]
 
 
 def schema(client: ClusterClient, name: str, count: int) -> SchemaView:
-    """From the newest `count` messages. MessageNotFound where there are none, UnparsableBody where none is JSON."""
+    """From the newest `count` messages, or as many of them as can be looked at in ten seconds. MessageNotFound where
+    there are none, UnparsableBody where none is JSON."""
     with PullConsumer(client.namesrv, clock=client.clock, access=client.access) as consumer:
-        sample = sampled(consumer, name, count)
+        until_ms = client.clock.monotonic_ms() + _LONGEST_MS
+        sample = sampled(consumer, name, count, until_ms=until_ms, clock=client.clock)
     if not sample.bodies:
         raise MessageNotFound(f"Topic {name!r} has no messages to look at.")
     if sample.bodies == sample.not_objects:

@@ -23,7 +23,7 @@ def get_counts(desk: TheDesk, limit: Limit = USUAL, cursor: Cursor = None) -> Pa
 
 @router.get("/{group}")
 def get_letters(desk: TheDesk, group: str, limit: Limit = USUAL, cursor: Cursor = None) -> PartialPage[DeadLetterView]:
-    """The dead letters of a group, the newest first; the last 10,000."""
+    """The dead letters of a group, the newest first. A page may be short and yet have a next one."""
     return look.letters(desk.cluster, group, limit, cursor)
 
 

@@ -1,4 +1,4 @@
-"""/spark/queries: the Spark queries that read from here."""
+"""/spark/queries: the Spark queries that read from here. A name of one may have slashes in it."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ def get_queries(
     return partial(page, silence.reasons)
 
 
-@router.get("/{query}")
-def get_query(desk: TheDesk, query: str) -> QueryDetail:
-    """One query, by its id, name or group: its queues, its last batch, and what to change if it is slow."""
-    return look.query(desk.cluster, query)
-
-
-@router.get("/{query}/proof")
+@router.get("/{query:path}/proof")
 def get_proof(desk: TheDesk, query: str) -> ProofView:
     """Batch by batch what was read, committed and written; gaps and duplicates counted."""
     return look.proof(desk.cluster, query)
 
 
-@router.post("/{query}/rewind")
+@router.get("/{query:path}")
+def get_query(desk: TheDesk, query: str) -> QueryDetail:
+    """One query, by its id, name or group: its queues, its last batch, and what to change if it is slow."""
+    return look.query(desk.cluster, query)
+
+
+@router.post("/{query:path}/rewind")
 def rewind(desk: TheDesk, who: Who, query: str, request: RewindRequest) -> ResetView:
     """Has it read on from another place, while it runs; with `dryRun` says what that would do."""
     return desk.actions.rewind(who, query, ResetRequest(to=request.to, dry_run=request.dry_run))

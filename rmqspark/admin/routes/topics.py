@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from starlette.status import HTTP_201_CREATED, HTTP_204_NO_CONTENT
 
-from rmqspark.admin.paging import MOST, USUAL, Cursor, Limit, Page, PartialPage, listed, partial
+from rmqspark.admin.paging import USUAL, Cursor, Limit, Page, PartialPage, listed, partial
 from rmqspark.admin.reads import messages
 from rmqspark.admin.reads import topics as look
 from rmqspark.admin.routes.given import TheDesk, Who
@@ -74,7 +74,8 @@ def get_groups(desk: TheDesk, topic: str, limit: Limit = USUAL, cursor: Cursor =
 
 @router.get("/{topic}/schema")
 def get_schema(desk: TheDesk, topic: str, count: Annotated[int, Query(ge=1, le=_MOST_SAMPLED)] = 1_000) -> SchemaView:
-    """The Spark schema that fits its JSON bodies, from the newest `count` messages."""
+    """The Spark schema that fits its JSON bodies, from the newest `count` messages, or what of them ten seconds are
+    enough for."""
     return look.schema(desk.cluster, topic, count)
 
 
@@ -101,7 +102,7 @@ def get_messages(
             raise InvalidArgument(
                 "key finds messages wherever they are; it excludes queue, offset, tags, sql and body."
             )
-        return messages.with_key(desk.cluster, topic, key, from_, to, min(limit, MOST), cursor)
+        return messages.with_key(desk.cluster, topic, key, from_, to, limit, cursor)
     wanted = messages.Wanted(topic, queue, offset, from_, to, tags, sql, newest, body)
     return messages.page(desk.cluster, wanted, limit, cursor)
 

@@ -1,4 +1,4 @@
-"""/transactions: of Spark's batches."""
+"""/transactions: of Spark's batches. A transactional id may have slashes in it."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ def get_transactions(desk: TheDesk, limit: Limit = USUAL, cursor: Cursor = None)
     return partial(page, silence.reasons)
 
 
-@router.get("/{transactional_id}")
+@router.get("/{transactional_id:path}")
 def get_transaction(desk: TheDesk, transactional_id: str) -> OneTransaction:
     """One transactional id."""
     return look.transaction(desk.cluster, transactional_id)
 
 
-@router.post("/{transactional_id}/commit")
+@router.post("/{transactional_id:path}/commit")
 def commit(desk: TheDesk, who: Who, transactional_id: str, request: OfWhatIsOpen = None) -> DecisionView:
     """Commits what is open, if the brokers hold all of it; for good."""
     return desk.actions.decide(who, transactional_id, _version(request), TxnOutcome.COMMIT)
 
 
-@router.post("/{transactional_id}/rollback")
+@router.post("/{transactional_id:path}/rollback")
 def rollback(desk: TheDesk, who: Who, transactional_id: str, request: OfWhatIsOpen = None) -> DecisionView:
     """Gives up what is open; nothing of it becomes readable."""
     return desk.actions.decide(who, transactional_id, _version(request), TxnOutcome.ROLLBACK)

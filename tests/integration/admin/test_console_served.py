@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import httpx
 import pytest
+from websockets.sync.client import connect
 
 from ...browser.console_process import READ
 from ...browser.consoles import console
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 pytestmark = pytest.mark.integration
+
+FORGED = {"level": "error", "message": "forged"}
 
 
 @pytest.fixture(scope="module")
@@ -43,8 +49,9 @@ def test_signing_in_and_out(client: httpx.Client) -> None:
     assert {"httponly", "samesite=strict", "path=/rmq"} <= {each.strip() for each in cookie.split(";")}
     assert "secure" not in cookie
     assert client.get("/topics?q=a").status_code == 200
-    client.get("/logout")
+    assert "set-cookie" in client.get("/logout").headers
     assert client.get("/topics").status_code == 307
+    assert "set-cookie" not in client.get("/logout").headers  # a link elsewhere, with which no cookie comes
 
 
 def test_a_proxy_that_encrypts_gets_a_cookie_that_is_not_sent_without(client: httpx.Client) -> None:
@@ -69,6 +76,23 @@ def test_pages_that_nobody_fetches_have_an_end() -> None:
         assert member.get("/topics").status_code == 200
 
 
+def test_a_browser_writes_nothing_into_the_log(tmp_path: Path) -> None:
+    """Whoever reaches the page to sign in is one, and would fill it."""
+    log = tmp_path / "log"
+    with log.open("w") as errors, console("empty", "--tokens", errors=errors) as served:
+        (page,) = re.findall(r"client_id['\"]?: ?['\"]([0-9a-f-]{36})", httpx.get(f"{served.url}/login").text)
+        names = {"client_id": page, "tab_id": "t", "document_id": "d"}
+        address = f"{served.url.replace('http', 'ws')}/_nicegui_ws/socket.io/?EIO=4&transport=websocket"
+        with connect(address) as browser:
+            for number, words in enumerate(
+                ("40", f"420{json.dumps(['handshake', names])}", f"421{json.dumps(['log', {**names, **FORGED}])}")
+            ):
+                browser.send(words)
+                while not str(browser.recv()).startswith(("40", "430[true]", "431")[number]):  # until it is heard
+                    pass
+    assert "forged" not in log.read_text()
+
+
 def test_beside_rest(client: httpx.Client) -> None:
     """Pages are pages, what REST does not have is a problem, both with a policy of what may be loaded."""
     signed_in(client, "/")
@@ -77,6 +101,7 @@ def test_beside_rest(client: httpx.Client) -> None:
     assert "'unsafe-inline'" in page.headers["content-security-policy"]
     assert client.get("/topics/nothing").status_code == 404
     assert client.get("/no/such/page").status_code == 404
+    assert "No broker has heard of a query" in client.get("/spark/bills%2F2026").text
     missing = client.get("/api/v1/nothing")
     assert (missing.status_code, missing.json()["code"]) == (404, "not_found")
     assert missing.headers["content-security-policy"] == "default-src 'none'; frame-ancestors 'none'"

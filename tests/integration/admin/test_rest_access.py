@@ -166,6 +166,17 @@ def test_who_sends_all_before_it_reads_is_told_too(rest: Rest) -> None:
     assert (refused.value.code, json.load(refused.value)["status"]) == (413, 413)
 
 
+def test_errors_are_described_as_they_come(rest: Rest) -> None:
+    """Whoever has a client made of the description can read them."""
+    refused = rest.client.post("/api/v1/topics", json={"topic": 1})
+    kind, names = refused.headers["content-type"], set(refused.json())
+    for methods in rest.app.openapi()["paths"].values():
+        for operation in methods.values():
+            assert {status for status in operation["responses"] if status[0] != "2"} == {"default"}
+            content = operation["responses"]["default"]["content"]
+            assert {each: set(told["schema"]["properties"]) for each, told in content.items()} == {kind: names}
+
+
 def test_every_answer_has_the_headers_that_protect_a_browser(rest: Rest) -> None:
     for path in ("/healthz", "/api/v1/topics", "/nothing", "/docs"):
         headers = rest.client.get(path).headers

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rmqspark import Message, PullConsumer
+from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.queries import report_query
+from rmqspark.protocol.bodies.queries import QueryReport
 
 from ..batches import committed, written
 
@@ -164,8 +167,22 @@ def test_a_transaction_is_decided_once(rest: Rest, rmq: Rmq, topic: str) -> None
     assert [message.body for message in rmq.messages(topic)] == [b"a"]
 
 
+def test_names_with_slashes_are_found(rest: Rest, rmq: Rmq, topic: str) -> None:
+    """A transactional id may have some, and so may what somebody calls a query."""
+    rmq.create_topic(topic)
+    written(rmq.namesrv, topic, 0, "a", transactional_id=f"jobs/{topic}")
+    with ClusterClient(rmq.namesrv) as client:
+        report_query(client, QueryReport(f"q-{topic}", "run-1", f"bills/{topic}"))
+    assert rest.get(f"/transactions/jobs%2F{topic}")["open"] is True
+    assert posted(rest, f"/transactions/jobs%2F{topic}/rollback")["version"] == "0"
+    assert rest.get(f"/spark/queries/bills%2F{topic}")["queryId"] == f"q-{topic}"
+    proof = f"/api/v1/spark/queries/bills%2F{topic}/proof"
+    assert "No batch of" in rest.problem("GET", proof, 404, "not_found")["detail"]
+
+
 def test_a_setting_is_changed_where_it_can_be(rest: Rest, rmq: Rmq) -> None:
-    """In either spelling; what takes a restart is refused, and so is what there is not."""
+    """In either spelling; what takes a restart is refused, and so is what there is not: all that is asked for with it,
+    too."""
     for spelling, value in (("fileReservedTime", "48"), ("file_reserved_time", "72")):
         answer = rest.client.patch("/api/v1/config/broker-a", json={"settings": {spelling: value}})
         by_name = {setting["setting"]: setting["value"] for setting in answer.json()["items"]}
@@ -176,9 +193,19 @@ def test_a_setting_is_changed_where_it_can_be(rest: Rest, rmq: Rmq) -> None:
         ({"storePathRootDir": "/etc"}, 400, "invalid_argument"),
         ({"fileReservedTime": "soon"}, 400, "invalid_argument"),
         ({"fileReservedTime": "1\nlistenPort=1"}, 400, "invalid_argument"),
+        ({"fileReservedTime": "48\u2028deleteWhen=05"}, 400, "invalid_argument"),
         ({"fileReservedTime": "48", "fileReservedTimes": "48"}, 400, "invalid_argument"),
+        ({"fileReservedTime": "48", "listenPort": "1"}, 403, "no_permission"),
+        ({"fileReservedTime": "48", "deleteWhen": "never"}, 400, "invalid_argument"),
+        ({}, 400, "invalid_argument"),
     ):
         rest.problem("PATCH", "/api/v1/config/broker-a", status, code, json={"settings": settings})
+    half = {
+        "content": b'{"settings": {"fileReservedTime": "\\ud800"}}',
+        "headers": {"content-type": "application/json"},
+    }
+    rest.problem("PATCH", "/api/v1/config/broker-a", 400, "invalid_argument", **half)
+    assert rest.client.get("/api/v1/audit").status_code == 200
     assert rmq.admin.broker_config("broker-a")["fileReservedTime"] == "72"
 
 

@@ -11,6 +11,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from rmqspark import AdminClient, Message, Producer, PullConsumer
+from rmqspark.admin.reads import topics
 from rmqspark.testing import cluster
 from rmqspark.testing.rmq import Rmq
 
@@ -20,6 +21,8 @@ from .conftest import served
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    from rmqspark.client.cluster_client import ClusterClient
 
     from .conftest import Rest
 
@@ -70,6 +73,25 @@ def test_a_topic_its_queues_and_its_readers(rest: Rest, rmq: Rmq, topic: str) ->
     assert sorted(queue["maxOffset"] for queue in queues) == ["1", "2"]
     assert {queue["minOffset"] for queue in queues} == {"0"}
     assert [group["group"] for group in rest.pages(f"/topics/{topic}/groups")] == ["readers"]
+
+
+def test_of_all_groups_only_those_that_read_a_topic_are_looked_at(
+    rest: Rest, rmq: Rmq, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside a thousand others that took three seconds, every five on its page."""
+    looked_at: list[str] = []
+    look = topics.describe_groups
+
+    def noting(client: ClusterClient, groups: list[str], **options: Any) -> Any:
+        looked_at.extend(groups)
+        return look(client, groups, **options)
+
+    rmq.create_topic(f"{topic}-besides", queues=1)
+    consumed(rmq, "others", f"{topic}-besides", 0)
+    rmq.create_topic(topic, queues=1)
+    consumed(rmq, topic, topic, 0)
+    monkeypatch.setattr(topics, "describe_groups", noting)
+    assert [group["group"] for group in rest.pages(f"/topics/{topic}/groups")] == [topic] == looked_at
 
 
 def test_a_group_that_committed_in_one_topic_and_never_in_another(rest: Rest, rmq: Rmq, topic: str) -> None:
@@ -231,6 +253,16 @@ def test_the_schema_of_a_topic(rest: Rest, rmq: Rmq, topic: str) -> None:
     assert schema["columns"][1] == {"name": "name", "type": "string", "missing": 1}
 
 
+def test_a_schema_is_looked_for_no_longer_than_somebody_waits(
+    rest: Rest, rmq: Rmq, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thousand bodies may be four gigabytes."""
+    rmq.create_topic(topic)
+    rmq.send(topic, b'{"id": 1}')
+    monkeypatch.setattr(topics, "_LONGEST_MS", 0)
+    rest.problem("GET", f"/api/v1/topics/{topic}/schema", 504, "request_timeout")
+
+
 def test_transactions_and_their_proof(rest: Rest, rmq: Rmq, topic: str) -> None:
     """Those that are open first; the proof has what was written."""
     rmq.create_topic(topic)
@@ -279,6 +311,34 @@ def test_dead_letters(rest: Rest, rmq: Rmq, topic: str) -> None:
     assert sorted(each["body"] for each in letters) == ["2", "3", "4", "bad"]
     times = [each["storeTimestamp"] for each in letters]
     assert times == sorted(times, reverse=True)
+
+
+def test_dead_letters_have_pages_of_eight_mebibytes(rest: Rest, rmq: Rmq, topic: str) -> None:
+    """As messages have: a thousand of four mebibytes each are in no one's memory at once."""
+    rmq.create_topic(topic, queues=1)
+    rmq.send(topic, *(Message(topic, b"%d" % number + bytes(3 << 20)) for number in range(5)))
+    rmq.give_up(f"{topic}-g", *rmq.messages(topic))
+    first = rest.get(f"/dlq/{topic}-g", limit=1_000)
+    assert [each["message"]["body"][0] for each in first["items"]] == ["4", "3", "2"]
+    second = rest.get(f"/dlq/{topic}-g", limit=1_000, cursor=first["next"])
+    assert ([each["message"]["body"][0] for each in second["items"]], second["next"]) == (["1", "0"], None)
+
+
+def test_pages_of_dead_letters_while_others_die(rest: Rest, rmq: Rmq, topic: str) -> None:
+    """None comes twice, and none is left out; nor is any read that is on another page."""
+    rmq.create_topic(topic, queues=1)
+    rmq.send(topic, *(b"%d" % number for number in range(42)))
+    dead = rmq.messages(topic)
+    rmq.give_up(f"{topic}-g", *dead[:40])
+    shown, cursor = [], None
+    while True:
+        page = rest.get(f"/dlq/{topic}-g", limit=7, **({} if cursor is None else {"cursor": cursor}))
+        shown += [int(each["message"]["body"]) for each in page["items"]]
+        if (cursor := page["next"]) is None:
+            break
+        rmq.give_up(f"{topic}-g", dead[40])
+    assert shown == list(range(39, -1, -1))
+    rest.problem("GET", f"/api/v1/dlq/{topic}-g", 400, "invalid_argument", params={"cursor": "eyJhIjoieCJ9"})
 
 
 def test_metrics_of_all_brokers_are_scraped_in_one_place(rmq: Rmq, rest: Rest, topic: str) -> None:

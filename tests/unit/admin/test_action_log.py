@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import resource
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -34,6 +35,32 @@ def test_one_that_fails_is_recorded_with_the_reason(tmp_path: Path) -> None:
     with pytest.raises(KeyError), log.recording("ann", "create topic", "orders", ""):
         raise KeyError("secret")
     assert [(each.outcome, each.effect) for each in log.newest(9)] == [("failed", "KeyError"), ("failed", "It exists.")]
+
+
+def test_one_that_fails_says_what_was_done_before(tmp_path: Path) -> None:
+    log = ActionLog(tmp_path / "a.jsonl", ManualClock())
+    with suppress(Conflict), log.recording("ann", "resend dead letters", "billing", "9 letters") as effect:
+        effect.story = "4 sent"
+        raise Conflict("It consumes in order.")
+    assert log.newest(1)[0].effect == "4 sent, then: It consumes in order."
+
+
+def test_what_is_done_is_no_error_where_its_end_cannot_be_recorded(tmp_path: Path) -> None:
+    """Whoever was told so would do it again, and send a message twice. What goes wrong with it is told, too."""
+    path = tmp_path / "sub" / "a.jsonl"
+    log = ActionLog(path, ManualClock())
+
+    def full() -> None:
+        path.unlink()
+        path.parent.rmdir()
+
+    with log.recording("ann", "send", "orders", ""):
+        full()
+    path.parent.mkdir()
+    with suppress(Conflict), log.recording("ann", "create topic", "orders", ""):
+        full()
+        raise Conflict("It exists.")
+    assert [(each.outcome, each.name) for each in log.newest(9)] == [("failed", "create topic"), ("done", "send")]
 
 
 def test_one_that_was_cut_off_is_there_after_a_restart(tmp_path: Path) -> None:
@@ -92,6 +119,29 @@ def test_the_file_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
             pass
     assert sum(each.stat().st_size for each in tmp_path.iterdir()) <= 4_000
     assert log.newest(1)[0].name == ActionLog(path, ManualClock()).newest(1)[0].name == "n49"
+
+
+def test_words_of_others_are_not_kept_at_any_length(tmp_path: Path) -> None:
+    """A name that is refused may have a million letters, and ten thousand of these are kept in memory."""
+    path = tmp_path / "a.jsonl"
+    log = ActionLog(path, ManualClock())
+    with suppress(Conflict), log.recording("ann", "create topic", "x" * 1_000_000, "y" * 1_000_000):
+        raise Conflict("z" * 1_000_000)
+    (action,) = log.newest(9)
+    assert [each[-2:] for each in (action.subject, action.detail, action.effect)] == ["x…", "y…", "z…"]
+    assert path.stat().st_size < 20_000
+
+
+def test_half_a_character_is_kept_as_its_code(tmp_path: Path) -> None:
+    """No JSON can have it in an answer: the list of all changes would be an error from then on, after a restart too."""
+    path = tmp_path / "a.jsonl"
+    log = ActionLog(path, ManualClock())
+    with suppress(Conflict), log.recording("ann", "create topic", "a\ud800", "b\udfff"):
+        raise Conflict("c\ud800")
+    path.write_text(path.read_text().replace("\\\\ud800", "\\ud800"))  # as it was written once
+    for each in (log, ActionLog(path, ManualClock())):
+        (action,) = each.newest(9)
+        assert (action.subject, action.detail, action.effect) == ("a\\ud800", "b\\udfff", "c\\ud800")
 
 
 def test_words_of_others_stay_one_line_of_json(tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ from rmqspark.client.admin_access import describe_user
 from rmqspark.client.admin_groups import list_groups
 from rmqspark.client.admin_messages import message_by_id
 from rmqspark.client.cluster_client import ClusterClient
-from rmqspark.client.dead_letters import count_dead_letters, newest_dead_letters
+from rmqspark.client.dead_letter_walk import newest_dead_letters
+from rmqspark.client.dead_letters import count_dead_letters
 from rmqspark.client.groups_described import describe_group, describe_groups
 from rmqspark.client.queries import SeenQuery
 from rmqspark.client.query_view import view_of

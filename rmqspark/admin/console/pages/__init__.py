@@ -47,8 +47,8 @@ ALL_PAGES: Final = (
     Page("/groups", _called("Groups and queries"), "/groups", groups.build),
     Page("/groups/{group}", _called("Group {group}"), "/groups", group.build),
     Page("/spark", _called("Spark queries"), "/spark", spark.build),
-    Page("/spark/{query_id}", _called("Query {query_id}"), "/spark", query.build),
-    Page("/spark/{query_id}/proof", _called("Proof of {query_id}"), "/spark", proof.build),
+    Page("/spark/{query_id:path}/proof", _called("Proof of {query_id}"), "/spark", proof.build),  # names have slashes
+    Page("/spark/{query_id:path}", _called("Query {query_id}"), "/spark", query.build),
     Page("/transactions", _called("Transactions"), "/transactions", transactions.build),
     Page("/dlq", _called("Dead letters"), "/dlq", dead_letters.build),
     Page("/dlq/{group}", _called("Dead letters of {group}"), "/dlq", dead_letters_of.build),

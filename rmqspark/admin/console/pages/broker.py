@@ -112,7 +112,7 @@ def _settings(frame: Frame, broker_name: str, settings: list[SettingView], chang
     columns: list[Column[SettingView]] = [
         Column("Setting", lambda each: each.setting, lambda each: each.setting, "setting"),
         Column("Value", lambda each: h("span", each.value or "(empty)", class_="mono")),
-        Column("Default", lambda each: each.default or words.UNKNOWN),
+        Column("Default", _default),
         Column("Unit", lambda each: each.unit or "none"),
         Column(
             "Takes effect",
@@ -123,6 +123,11 @@ def _settings(frame: Frame, broker_name: str, settings: list[SettingView], chang
     if visit.may_change:
         columns.append(Column("Do", lambda each: _change_button(frame, broker_name, each, changed)))
     return table(visit, "Settings", columns, shown, lambda each: each.rocketmq_name)
+
+
+def _default(each: SettingView) -> str:
+    """Of ours it is known that there is none."""
+    return each.default or (words.UNKNOWN if each.meaning is None else "none")
 
 
 def _change_button(frame: Frame, broker: str, each: SettingView, changed: Change) -> Child:
@@ -144,7 +149,7 @@ def _change(frame: Frame, broker: str, each: SettingView, changed: Change) -> No
             f"Value{f' in {each.unit}' if each.unit else ''}",
             "value",
             each.value,
-            hint=f"Default: {each.default or words.UNKNOWN}.",
+            hint=f"Default: {_default(each)}.",
             focus=True,
         ),
     ]

@@ -63,7 +63,7 @@ def _causes(frame: Frame, name: str, found: Sequence[DeadLetterView], changed: C
     counts = Counter(each.reason for each in found)
     waiting = Counter(each.reason for each in found if not each.sent_again)
     columns: list[Column[str]] = [
-        Column("Cause", lambda cause: visit.link(visible(cause), path("dlq", name), cause=cause)),
+        Column("Cause", lambda cause: visit.link(cause, visit.path, **{**visit.given, "cause": cause})),
         Column("Letters", lambda cause: words.number(counts[cause]), is_number=True),
         Column("Not sent again", lambda cause: words.number(waiting[cause]), is_number=True),
     ]
@@ -77,7 +77,8 @@ def _causes(frame: Frame, name: str, found: Sequence[DeadLetterView], changed: C
     listed = table(
         visit, "Dead letters by cause", columns, [cause for cause, _ in counts.most_common()], lambda cause: cause
     )
-    clear = visit.link("All causes", path("dlq", name)) if visit.given.get("cause") else None
+    every = {**visit.given, "cause": None}
+    clear = visit.link("All causes", visit.path, **every) if visit.given.get("cause") else None
     return group(listed, h("p", clear) if clear else None)
 
 
@@ -103,7 +104,7 @@ def _letters(frame: Frame, name: str, letters: Sequence[DeadLetterView], changed
             ),
         ),
         Column("Tries", lambda each: words.number(each.tries), is_number=True),
-        Column("Cause", lambda each: visible(each.reason)),
+        Column("Cause", lambda each: each.reason),
         Column("State", lambda each: state("sent again", "good") if each.sent_again else state("waits", "warning")),
         Column("Body", lambda each: h("div", preview(each.message.body_as_bytes()), class_="body-cell mono")),
     ]
@@ -113,7 +114,7 @@ def _letters(frame: Frame, name: str, letters: Sequence[DeadLetterView], changed
                 "Do",
                 lambda each: button(
                     "Resend",
-                    lambda: _resend(frame, name, [each.message.offset_msg_id], changed),
+                    lambda: _resend(frame, name, [each.message.offset_msg_id], changed, was_sent=each.sent_again),
                     aria_label=f"Resend {place(each.message)}",
                 ),
             )
@@ -121,7 +122,7 @@ def _letters(frame: Frame, name: str, letters: Sequence[DeadLetterView], changed
     return table(visit, f"Dead letters of {name}", columns, letters, lambda each: each.message.offset_msg_id)
 
 
-async def _resend(frame: Frame, name: str, ids: list[str], changed: Change) -> None:
+async def _resend(frame: Frame, name: str, ids: list[str], changed: Change, *, was_sent: bool = False) -> None:
     """First how many it would be, then those."""
     actions = frame.visit.desk.actions
     try:
@@ -135,8 +136,10 @@ async def _resend(frame: Frame, name: str, ids: list[str], changed: Change) -> N
         frame.tell(f"{words.counted(done.sent, 'dead letter')} sent again to group {name}.")
         await changed()
 
+    letters = f"{words.counted(plan.planned, 'dead letter')} {'goes' if plan.planned == 1 else 'go'}"
     effects = [
-        f"{words.counted(plan.planned, 'dead letter')} go to group {name} alone, as if never consumed: at least once."
+        f"{letters} to group {name} alone, as if never consumed: at least once.",
+        *(["It was sent again before: the group gets it once more."] if was_sent else []),
     ]
     frame.confirm(f"Give {name} its dead letters again?", effects, "Resend", do)
 

@@ -8,7 +8,7 @@ from nicegui import ui
 
 from rmqspark.admin.console import words
 from rmqspark.admin.console.addresses import path
-from rmqspark.admin.console.lag_parts import lag_columns, lag_figures, lag_over_time
+from rmqspark.admin.console.lag_parts import group_lag_over_time, lag_columns, lag_figures
 from rmqspark.admin.console.live import Live
 from rmqspark.admin.console.nodes import Node, h
 from rmqspark.admin.console.parts import button, empty, figures, group, notes, partial, section
@@ -44,7 +44,7 @@ def show(frame: Frame, view: GroupView, changed: Change) -> Node:
                 ("Members", words.number(view.members), "connected"),
             ]
         ),
-        lag_over_time(visit, f"group {view.group}"),
+        group_lag_over_time(visit, view.group),
         section("Offsets", _offsets(visit, view), actions=_changes(frame, view, changed)),
         section("Members", _members(visit, view)),
         section("Dead letters", visit.link(f"Dead letters of {view.group}", path("dlq", view.group))),

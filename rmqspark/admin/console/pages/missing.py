@@ -64,7 +64,8 @@ async def _meant(frame: Frame) -> Node | None:
         names = await frame.visit.look(lambda: all_names(frame.visit.cluster, Silence()))
     except RmqError:
         return None
-    name = nearest(asked, [each.name for each in names if each.kind == kind])
+    addresses = {each.shown: path(step, each.name) for each in names if each.kind == kind}
+    name = nearest(asked, addresses)
     if name is None:
         return None
-    return h("p", h("span", f"The nearest {kind} is "), frame.visit.link(name, path(step, name)))
+    return h("p", h("span", f"The nearest {kind} is "), frame.visit.link(name, addresses[name]))

@@ -50,13 +50,13 @@ def _figures(visit: Visit, view: OverviewView) -> Node:
     known = visit.watch.groups
     lags = [each.lag for each in known or () if each.lag is not None]
     nobody = 0 if known == [] and not visit.watch.silent else None
-    fullest = max((each.disk_used for each in brokers if each.disk_used is not None), default=None)
+    fullest = max(brokers, key=lambda each: -1.0 if each.disk_used is None else each.disk_used, default=None)
     return figures(
         [
             ("In", f"{words.rate(_sum([each.in_per_second for each in brokers]))}", "messages a second"),
             ("Out", f"{words.rate(_sum([each.out_per_second for each in brokers]))}", "messages a second"),
-            ("Largest lag", words.number(max(lags, default=nobody)), "messages"),
-            ("Fullest disk", words.percent(fullest), _free(brokers)),
+            ("Largest lag", words.number(max(lags, default=nobody)), f"messages{_of_some(known)}"),
+            ("Fullest disk", words.percent(fullest.disk_used if fullest is not None else None), _free(fullest)),
             ("Half messages", words.number(view.half_messages), "not decided"),
             ("Transactions", words.number(view.open_transactions), visit.link("open", "/transactions")),
             ("Dead letters", words.number(view.dead_letters), visit.link("waiting", "/dlq")),
@@ -65,14 +65,19 @@ def _figures(visit: Visit, view: OverviewView) -> Node:
     )
 
 
+def _of_some(groups: list[GroupSummary] | None) -> str:
+    return f", of the first {MOST_GROUPS} groups" if groups is not None and len(groups) == MOST_GROUPS else ""
+
+
 def _sum(rates: list[float | None]) -> float | None:
     known = [rate for rate in rates if rate is not None]
     return sum(known) if known else None
 
 
-def _free(brokers: list[BrokerView]) -> str:
-    least = min((each.disk_free_bytes for each in brokers if each.disk_free_bytes is not None), default=None)
-    return f"{words.size(least)} free" if least is not None else "used"
+def _free(broker: BrokerView | None) -> str:
+    if broker is None or broker.disk_free_bytes is None:
+        return "used"
+    return f"{words.size(broker.disk_free_bytes)} free"
 
 
 def _problems(visit: Visit, view: OverviewView) -> Node:
@@ -107,7 +112,7 @@ def _groups(visit: Visit) -> Node:
     shown = sorted(known, key=_behind, reverse=True)[:_MOST_GROUPS]
     return group(
         table(visit, "Groups furthest behind", group_columns(visit), shown, lambda each: each.group),
-        notes(f"Of the first {MOST_GROUPS} groups by name." if len(known) == MOST_GROUPS else None),
+        notes(f"Of the first {MOST_GROUPS} groups by name." if _of_some(known) else None),
         partial(visit.watch.silent),
     )
 

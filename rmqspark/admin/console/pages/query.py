@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from rmqspark.admin.console import words
 from rmqspark.admin.console.addresses import path
-from rmqspark.admin.console.lag_parts import lag_columns, lag_figures, lag_over_time
+from rmqspark.admin.console.lag_parts import lag_columns, lag_figures, query_lag_over_time
 from rmqspark.admin.console.live import Live
 from rmqspark.admin.console.nodes import Child, Node, h
 from rmqspark.admin.console.parts import button, empty, facts, figures, group, notes, partial, section
@@ -47,7 +47,7 @@ def show(frame: Frame, view: QueryDetail, changed: Change) -> Node:
         ),
         section("Query", _facts(visit, view), actions=_changes(frame, view, changed)),
         section("What to change", _advice(view)),
-        lag_over_time(visit, f"query {view.query_id}"),
+        query_lag_over_time(visit, view.query_id),
         section("Queues", _queues(visit, view)),
         section("Batch time by phase", _phases(view)),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqspark.admin.console import words
 from rmqspark.admin.console.addresses import path
@@ -10,7 +10,8 @@ from rmqspark.admin.console.live import Live
 from rmqspark.admin.console.nodes import Child, Node, h
 from rmqspark.admin.console.parts import button, empty, group, partial, section, state
 from rmqspark.admin.console.snippets import Snippets
-from rmqspark.admin.console.tables import Column, table
+from rmqspark.admin.console.tables import Column, pager, table
+from rmqspark.admin.paging import Page, listed
 from rmqspark.admin.reads import transactions as look
 from rmqspark.admin.schemas.transactions import TransactionView
 from rmqspark.client.silence import Silence
@@ -22,9 +23,20 @@ if TYPE_CHECKING:
     from rmqspark.admin.console.visits import Visit
 
 
+_ON_A_PAGE: Final = 100
+
+
 class _Document(NamedTuple):
-    views: list[TransactionView]
+    waiting: list[TransactionView]
+    settled: Page[TransactionView]
     silent: dict[str, str]
+
+    @classmethod
+    def of(cls, views: list[TransactionView], silent: dict[str, str], cursor: str | None) -> _Document:
+        """A page of those that are settled: every query that ever wrote is among them."""
+        waiting = [view for view in views if view.open]
+        settled = (view for view in views if not view.open)
+        return cls(waiting, listed(settled, lambda view: [view.transactional_id], _ON_A_PAGE, cursor), silent)
 
 
 async def build(frame: Frame) -> None:
@@ -36,17 +48,15 @@ async def build(frame: Frame) -> None:
 
 def _read(visit: Visit) -> _Document:
     silence = Silence()
-    return _Document(look.transactions(visit.cluster, silence), silence.reasons)
+    return _Document.of(look.transactions(visit.cluster, silence), silence.reasons, visit.given.get("cursor"))
 
 
 def show(frame: Frame, document: _Document, changed: Change) -> Node:
-    views, silent = document
-    waiting = [view for view in views if view.open]
-    settled = [view for view in views if not view.open]
+    waiting, settled, silent = document
     return group(
         partial(silent),
         section("In doubt", _waiting(frame, waiting, changed)),
-        section("Settled", _settled(frame.visit, settled)),
+        section("Settled", _settled(frame.visit, settled.items), pager(frame.visit, settled.next)),
     )
 
 

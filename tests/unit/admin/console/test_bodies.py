@@ -49,6 +49,19 @@ def test_json_is_shown_as_it_was_written() -> None:
     assert shape.text == "\n".join([*lines, "    }", "  ],", '  "e": {}', "}"])
 
 
+def test_json_means_the_same_however_deep() -> None:
+    """Numbers are no texts there, either."""
+    body = b"[" * 200 + b"1.10" + b"]" * 200
+    (shape, *_) = shapes(body, all_of_it=True)
+    assert (shape.name, "".join(shape.text.split()).encode()) == ("JSON", body)
+
+
+def test_json_that_would_grow_is_text() -> None:
+    """A quarter of a mebibyte in sixty brackets would be fifteen, set in, each time that it is shown."""
+    body = b"[" * 60 + b"1," * 120_000 + b"1" + b"]" * 60
+    assert [shape.name for shape in shapes(body)] == ["Text", "Hex"]
+
+
 LEAVES = st.none() | st.booleans() | st.integers() | st.text()
 
 
@@ -88,7 +101,7 @@ def test_what_is_left_out_is_counted(character: str) -> None:
 @pytest.mark.parametrize(
     ("cell", "saved"),
     [
-        *((cell, f"'{cell}") for cell in ("=1", "+1", "-1", "@a", "\t=1", " =1")),
+        *((cell, f"'{cell}") for cell in ("=1", "+1", "-1", "@a", "\t=1", " =1", "\n=1", "\uff1d1")),
         ("a=1", "a=1"),
         ("", ""),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
@@ -42,7 +43,8 @@ class Scene:
         desk: Any = SimpleNamespace(cluster=SimpleNamespace(clock=self.clock))
         watch: Any = self.watch
         visit = Visit(desk, watch, self.sessions, self.cookie, "1.2.3.4", "http://h", "", "/x", {}, {}, Preferences())
-        self.live = Live(visit, self.read, lambda number: h("b", str(number)), **options)
+        self.beside = ""  # of what all pages look at together
+        self.live = Live(visit, self.read, lambda number: h("b", str(number), self.beside or None), **options)
 
     def read(self) -> int:
         if self.error is not None:
@@ -94,6 +96,37 @@ def test_nothing_more_is_read_once_somebody_has_signed_out() -> None:
     node = scene.shown()
     assert "You are not signed in." in texts(node)
     assert texts(find(node, "b")[0]) == "1"
+
+
+def test_nor_is_anything_else_shown_then_that_is_new() -> None:
+    """Charts, and how far behind groups are, are not of the document, but of what all pages look at together."""
+    scene = Scene()
+    scene.beside = "lag 7"
+    assert "lag 7" in texts(scene.shown())
+    scene.sessions.end(scene.cookie)
+    scene.beside = "lag 8"
+    assert "lag 8" not in texts(scene.live.node())
+
+
+def test_a_read_that_was_overtaken_is_not_shown() -> None:
+    """What somebody has typed last is what they see, whichever is read faster."""
+    scene = Scene()
+    is_reading, may_end = Event(), Event()
+
+    def slowly() -> int:
+        is_reading.set()
+        assert may_end.wait(60)
+        return 1
+
+    reads = iter([slowly, lambda: 2])
+    scene.live._source = lambda: next(reads)()
+    with start_blocking_portal() as portal:
+        first = portal.start_task_soon(scene.live.read)
+        assert is_reading.wait(60)
+        portal.call(scene.live.read)
+        may_end.set()
+        first.result(60)
+    assert texts(find(scene.live.node(), "b")[0]) == "2"
 
 
 def test_an_empty_answer_of_nobody_is_none() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC
 from types import SimpleNamespace
 from typing import Any
@@ -19,12 +20,16 @@ from rmqspark.admin.console.nodes import find, h, texts
 from rmqspark.admin.console.preferences import Preferences
 from rmqspark.admin.console.resets import effect
 from rmqspark.admin.console.sessions import LONGEST_MS, Sessions
+from rmqspark.admin.console.sign_in import said_in
 from rmqspark.admin.console.snippets import Snippets, Whereabouts
 from rmqspark.admin.console.tables import Column, ordered
-from rmqspark.admin.console.tail import Tail
+from rmqspark.admin.console.tail import Tail, Tailing
+from rmqspark.admin.console.topic_forms import _properties, as_it_was
+from rmqspark.admin.console.watch import Watch
 from rmqspark.admin.reads.messages import Wanted
 from rmqspark.admin.schemas.messages import MessageView
 from rmqspark.client.group_resets import QueueReset
+from rmqspark.errors import Unreachable
 from rmqspark.message_queue import MessageQueue
 from rmqspark.testing.manual_clock import ManualClock
 
@@ -51,7 +56,6 @@ def test_addresses() -> None:
     """Every name is one step, whatever is in it."""
     assert addresses.path("topics", "%RETRY%a/b?c#d") == "/topics/%25RETRY%25a%2Fb%3Fc%23d"
     assert addresses.with_query("/topics", {"q": "a&b", "cursor": None, "system": ""}) == "/topics?q=a%26b"
-    assert addresses.changed("/t", {"q": "a", "cursor": "x"}, cursor=None) == "/t?q=a"
 
 
 @pytest.mark.parametrize(
@@ -100,6 +104,53 @@ def test_the_tail_of_a_topic() -> None:
     assert tail.joined(seen(5, 4, 3), most=4).came == 0
 
 
+def test_a_look_at_the_tail_that_is_overtaken_takes_nothing_away() -> None:
+    """Whoever pauses and goes on again looks while the look before is still under way."""
+    older, newer = stored("broker-a", 0, 1, 1_000), stored("broker-a", 0, 2, 2_000)
+    is_first = [True]
+
+    def newest() -> list[MessageView]:
+        if not is_first:
+            return [newer, older]
+        is_first.clear()
+        tailing.look()  # of another, which is quicker
+        return [older]
+
+    tailing = Tailing(newest)
+    assert tailing.look().messages == (newer, older)
+
+
+@pytest.mark.parametrize(
+    ("before", "typed", "sent"),
+    [
+        ("a\r\nb", "a\r\nb", "a\r\nb"),
+        ("a\nb\rc\r\n", "a\r\nb\r\nc\r\n", "a\nb\rc\r\n"),
+        ("a\r\nb", "a\r\nc", "a\r\nc"),
+        ("a\nb", "a\r\nc", "a\nc"),
+        ("a\nb\r\n", "a\r\nc", "a\nc"),
+        ("", "a\r\nb", "a\nb"),
+    ],
+)
+def test_a_body_that_is_sent_again_keeps_its_line_ends(before: str, typed: str, sent: str) -> None:
+    """A browser gives back others; whoever reads the message would find another one, or another checksum."""
+    assert as_it_was(typed, before) == sent
+
+
+def test_properties_that_are_sent_again_stay_as_they_are() -> None:
+    """Also of several lines, and with what ends a line only for some; what is changed is one a line."""
+    before = {"note": "a\nb=c", "sign": "x\u2028y"}
+    typed = "note=a\r\nb=c\r\nsign=x\u2028y"
+    assert _properties(typed, before) == before
+    assert _properties(f"{typed}z", before) == {"note": "a", "b": "c", "sign": "x\u2028yz"}
+
+
+def test_what_is_said_when_signing_in() -> None:
+    """No more fields are read than the form has, for nobody has shown a token yet."""
+    assert said_in(b"token=a%2Bb&next=%2Ftopics%3Fq%3D1") == {"token": "a+b", "next": "/topics?q=1"}
+    assert said_in(b"token=a&" + b"x=1&" * 100) == {}
+    assert said_in(b"\xff") == {}
+
+
 def test_histories_are_bounded() -> None:
     """The oldest go."""
     histories = Histories()
@@ -108,6 +159,21 @@ def test_histories_are_bounded() -> None:
     assert len(histories.of("in")) == MOST_POINTS
     assert histories.of("in")[0] == (5, 5.0)
     assert histories.of("nothing") == []
+
+
+def test_what_nobody_could_tell_is_a_gap() -> None:
+    """No line leads through the time in which a cluster was away, and no more is kept of it than that."""
+    clock = ManualClock()
+    desk: Any = SimpleNamespace(cluster=SimpleNamespace(clock=clock))
+    watch = Watch(desk, lambda: False)
+    watch.histories.note("in", 1, 5.0)
+    watch.error = Unreachable("Nobody answers.", address="h:1")
+    for _ in range(2):
+        asyncio.run(watch.measure())
+    assert watch.histories.of("in") == [(1, 5.0), (clock.now_ms(), None)]
+    watch.histories.note("group g", 2, 1.0)
+    watch._note_readers("group ", None)
+    assert [value for _, value in watch.histories.of("group g")] == [1.0, None]
 
 
 def test_a_chart_says_what_it_shows() -> None:
@@ -149,6 +215,20 @@ def test_a_reset_in_numbers() -> None:
         "3 queues are set; 6 messages will be consumed once more; 2 messages will not be consumed; "
         "of 1 queue it is unknown, for nothing was ever committed."
     )
+
+
+@pytest.mark.parametrize(
+    ("committed", "target", "told"),
+    [
+        (0, 1_000, "1 queue is set."),
+        (0, 1_500, "1 queue is set; 500 messages will not be consumed."),
+        (9_000, 2_000, "1 queue is set."),
+        (9_000, 1_000, "1 queue is set; 1,000 messages will be consumed once more."),
+    ],
+)
+def test_a_reset_counts_what_is_there(committed: int, target: int, told: str) -> None:
+    """Of a group that is before all that has not expired, or beyond the end of a queue that was made anew."""
+    assert effect([QueueReset(MessageQueue("t", "broker-a", 0), committed, target, 1_000, 2_000)]) == told
 
 
 WHERE = Whereabouts("h1:9876;h2:9876", "http://127.0.0.1:8088/rmq", asks_for_token=True)
@@ -226,6 +306,12 @@ def test_snippets_for_spark_are_python(key: str | None, offset: str | None, newe
     """Whatever the filters."""
     wanted = Wanted("orders", offset=offset, tags='a"b', newest_first=newest)
     compile(code_of(wanted, key=key, shown=shown).spark, "snippet", "exec")
+
+
+def test_a_snippet_for_spark_says_what_was_looked_for() -> None:
+    """In every script: what JSON writes as two halves no Spark takes."""
+    assert "contains(split(keys, ' '), '\U0001f600')" in code_of(Wanted("orders"), key="\U0001f600").spark
+    assert "cast('\U0001f600' as binary)" in code_of(Wanted("orders", body="\U0001f600")).spark
 
 
 @pytest.mark.parametrize(

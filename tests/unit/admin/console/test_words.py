@@ -38,6 +38,7 @@ AT_MS = 1_769_860_800_123  # 2026-01-31T12:00:00.123Z
         (words.caught_up(None, 5), "unknown"),
         (words.caught_up(90, 5), "in 90 s"),
         (words.moment(AT_MS, UTC), "2026-01-31 12:00:00Z"),
+        (words.moment(253_402_300_799_999, BERLIN), "9999-12-31 23:59:59Z"),
         (words.moment(AT_MS, UTC, exact=True), "2026-01-31 12:00:00.123Z"),
         (words.moment(AT_MS, BERLIN), "2026-01-31 13:00:00+01:00"),
         (words.moment(None, UTC), "unknown"),
