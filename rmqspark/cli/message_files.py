@@ -27,9 +27,10 @@ _ROWS = 4_096  # of a Parquet file, held in memory at a time
 
 
 class Recorded(NamedTuple):
-    """A message of a file, and what the file says of where and when it was; None where it says nothing."""
+    """A message of a file, where in it, and what the file says of where and when it was; None where it says nothing."""
 
     message: Message
+    place: str
     queue_id: int | None
     shard: str | None
     store_timestamp_ms: int | None
@@ -83,10 +84,11 @@ def _recorded(record: dict[str, Any], topic: str | None, place: str) -> Recorded
     except InvalidArgument as error:
         raise DecodeError(f"{place}: {error.message}", hint=error.hint) from None
     if not is_message:
-        return Recorded(message, None, None, None)
+        return Recorded(message, place, None, None, None)
     flag, level, time_ms = (_number(record, name, place) or 0 for name in ("flag", "delayLevel", "deliverTime"))
     return Recorded(
         replace(message, flag=flag, delay_level=level, deliver_time_ms=time_ms),
+        place,
         _number(record, "queueId", place),
         _shard(record),
         _number(record, "storeTimestamp", place),

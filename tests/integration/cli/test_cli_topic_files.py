@@ -127,6 +127,17 @@ def test_what_is_sent_of_a_file_that_cannot_be_read_on(rmq: Rmq, topic: str) -> 
     assert len(receipts) == rmq.admin.topic(topic).message_count == 20
 
 
+@pytest.mark.parametrize("refused", [0, 3, 7])
+def test_all_that_is_stored_is_counted(cli: Run, rmq: Rmq, copy: str, tmp_path: Path, refused: int) -> None:
+    """Where a broker refuses one of them: also of those behind it; and which one that was is said."""
+    rows = [f'{{"body": "{number}"}}' for number in range(8)]
+    rows[refused] = '{"body": "late", "deliverTime": 1e15}'
+    (tmp_path / "t.jsonl").write_text("\n".join(rows))
+    failed = cli("topic", "import", "t.jsonl", "--topic", copy, "--json")
+    assert failed.json["messages"] == rmq.admin.topic(copy).message_count == 7
+    assert f"Error: t.jsonl, row {refused + 1}: A message waits" in failed.err
+
+
 def test_a_replay_keeps_its_pace(ok: Run, rmq: Rmq, topic: str, copy: str, tmp_path: Path) -> None:
     """Ten times as fast as stored: the last of three messages two seconds apart is due four tenths of a second on."""
     rows = [f'{{"topic": "t", "body": "{number}", "storeTimestamp": {2_000 * number}}}' for number in range(3)]

@@ -55,11 +55,12 @@ def test_what_is_written_is_read_again(suffix: str, tmp_path: Path) -> None:
     assert list(read_file(file, None)) == [
         Recorded(
             Message("t", MESSAGES[0].body, tags="paid", keys=["k1", "k2"], properties={"region": "eu"}, flag=7),
+            f"{file}, row 1",
             1,
             "s",
             1_700_000_000_123,
         ),
-        Recorded(Message("t", b"\xff\x00", keys=[]), 0, None, 1),
+        Recorded(Message("t", b"\xff\x00", keys=[]), f"{file}, row 2", 0, None, 1),
     ]
     assert [recorded.message.topic for recorded in read_file(file, "other")] == ["other"] * 2
 
@@ -149,7 +150,7 @@ def test_rows_that_are_bodies(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("flag,queueId\nyes,none\n")
     (recorded,) = read_file(tmp_path / "t.csv", "t")
     assert json.loads(recorded.message.body) == {"flag": "yes", "queueId": "none"}
-    assert recorded == Recorded(recorded.message, None, None, None)
+    assert recorded == Recorded(recorded.message, recorded.place, None, None, None)
 
 
 @pytest.mark.parametrize("named", ['"shardingKey":7', '"properties":{"__SHARDINGKEY":7}', '"shardingKey":"7"'])
@@ -231,11 +232,11 @@ def test_the_pace_of_a_replay() -> None:
     """Messages come as far apart as they were, divided by the speed; a time that has passed is not waited for."""
     clock = ManualClock()
     began_ms = clock.monotonic_ms()
-    records = [Recorded(Message("t", b"x"), 0, None, stored_ms) for stored_ms in (1_000, 2_000, 1_500, 11_000)]
-    moments = [clock.monotonic_ms() - began_ms for _ in at_pace(records, 10, clock, "f")]
+    records = [Recorded(Message("t", b"x"), "", 0, None, stored_ms) for stored_ms in (1_000, 2_000, 1_500, 11_000)]
+    moments = [clock.monotonic_ms() - began_ms for _ in at_pace(records, 10, clock)]
     assert moments == [0, 100, 100, 1_000]
     with pytest.raises(InvalidArgument, match="f, row 1 has no storeTimestamp"):
-        list(at_pace([Recorded(Message("t", b"x"), 0, None, None)], 1, clock, "f"))
+        list(at_pace([Recorded(Message("t", b"x"), "f, row 1", 0, None, None)], 1, clock))
 
 
 def test_a_csv_field_may_be_as_long_as_a_body(tmp_path: Path) -> None:
