@@ -168,16 +168,19 @@ def test_part_of_a_file(ok: Run, cli: Run, rmq: Rmq, copy: str, tmp_path: Path, 
     assert "Leave --from and --to out" in timeless
 
 
-def test_a_replay_that_is_interrupted(processes: Any, rmq: Rmq, mq: LocalCluster, copy: str, tmp_path: Path) -> None:
-    """Ctrl-C ends it with 130, and it says what had been sent."""
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+def test_a_replay_that_is_interrupted(
+    processes: Any, rmq: Rmq, mq: LocalCluster, copy: str, tmp_path: Path, ending: signal.Signals
+) -> None:
+    """Ctrl-C ends it with 130, SIGTERM with 143, and it says what had been sent."""
     rows = [f'{{"body": "{number}", "storeTimestamp": {number * 3_600_000}}}' for number in range(2)]
     (tmp_path / "t.jsonl").write_text("\n".join(rows))
     running = processes.start("topic", "replay", "t.jsonl", "--topic", copy, RMQ_NAMESRV=mq.namesrv)
     while not rmq.messages(copy):  # the other one is due in an hour
         assert running.poll() is None, processes.errors
-    running.send_signal(signal.SIGINT)
+    running.send_signal(ending)
     out = running.stdout.read().decode()
-    assert running.wait(60) == 130
+    assert running.wait(60) == 128 + ending
     assert out == f"1 message of t.jsonl sent to {copy}\n"
     assert "Traceback" not in processes.errors
 
