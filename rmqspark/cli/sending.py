@@ -6,7 +6,7 @@ from collections import deque
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqspark.errors import RmqError
+from rmqspark.errors import DecodeError, InvalidArgument, RmqError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -74,8 +74,11 @@ def _stored(waiting: Iterable[_UnderWay]) -> Iterator[SendReceipt]:
 
 @contextmanager
 def _named(place: str) -> Iterator[None]:
+    """What is wrong with a row is no fault of the command line: others may be stored already."""
     try:
         yield
+    except InvalidArgument as error:
+        raise DecodeError(f"{place}: {error.message}", hint=error.hint) if place else error from None
     except RmqError as error:
         error.message = f"{place}: {error.message}" if place else error.message
         raise

@@ -134,7 +134,8 @@ def test_all_that_is_stored_is_counted(cli: Run, rmq: Rmq, copy: str, tmp_path: 
     rows[refused] = '{"body": "late", "deliverTime": 1e15}'
     (tmp_path / "t.jsonl").write_text("\n".join(rows))
     failed = cli("topic", "import", "t.jsonl", "--topic", copy, "--json")
-    assert failed.json["messages"] == rmq.admin.topic(copy).message_count == 7
+    assert (failed.code, failed.json["messages"]) == (1, 7)
+    assert rmq.admin.topic(copy).message_count == 7
     assert f"Error: t.jsonl, row {refused + 1}: A message waits" in failed.err
 
 
