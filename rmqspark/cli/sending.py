@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
+from rmqspark.cli.output import complain
 from rmqspark.errors import DecodeError, InvalidArgument, RmqError
+from rmqspark.model import SendStatus
+from rmqspark.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -40,7 +43,20 @@ class _UnderWay(NamedTuple):
 
 def send_all(messages: Iterable[Addressed], namesrv: str | None) -> Iterator[SendReceipt]:
     """Many in flight, receipts in the order of the messages; also of all that are stored when another one failed, or
-    when this is interrupted. An error names the place of its message."""
+    when this is interrupted. An error names the place of its message. How many are stored, and not as safely as their
+    broker is set to, is told on standard error."""
+    less_safe: Counter[str] = Counter()
+    try:
+        for receipt in _receipts(messages, namesrv):
+            if receipt.status is not SendStatus.OK:
+                less_safe[receipt.status.value] += 1
+            yield receipt
+    finally:
+        for status, count in less_safe.items():
+            complain(f"{counted(count, 'message')} stored, but not as safely as the broker is set to: {status}.")
+
+
+def _receipts(messages: Iterable[Addressed], namesrv: str | None) -> Iterator[SendReceipt]:
     from rmqspark.cli.progress import counting
     from rmqspark.client.producer import Producer
 
