@@ -130,8 +130,8 @@ def _read_jsonl(file: Path) -> Iterator[dict[str, Any]]:
         for number, line in enumerate(lines(stream), start=1):
             try:
                 record = json.loads(line) if line else None
-            except ValueError as error:
-                raise DecodeError(f"{file}, line {number} is not JSON: {error}.") from None
+            except (ValueError, RecursionError) as error:
+                raise DecodeError(f"{file}, line {number} is not JSON that can be read: {error}.") from None
             if isinstance(record, dict):
                 yield record
             elif line:

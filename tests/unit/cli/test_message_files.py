@@ -7,10 +7,12 @@ import os
 import random
 import resource
 import time
-from datetime import datetime
+from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from rmqspark.cli.formats import READ_COLUMNS, SOURCE_ONLY
 from rmqspark.cli.message_files import Recorded, read_file
@@ -86,6 +88,7 @@ def test_a_file_that_was_not_finished_is_not_there(tmp_path: Path) -> None:
     [
         ("t.jsonl", b"{", "line 1 is not JSON"),
         ("t.jsonl", b"[1]", "line 1 is not a JSON object"),
+        ("t.jsonl", b"[" * 200_000, "line 1 is not JSON that can be read"),
         ("t.jsonl", b'{"topic":"t","body":"x","queueId":"many"}', "row 1: queueId 'many' is no whole number"),
         ("t.jsonl", b'{"topic":"t","body":"x","queueId":1e999}', "row 1: queueId inf is no whole number"),
         ("t.jsonl", b'{"topic":"t","body":"x","flag":1.5}', "row 1: flag 1.5 is no whole number"),
@@ -94,6 +97,7 @@ def test_a_file_that_was_not_finished_is_not_there(tmp_path: Path) -> None:
         ("t.jsonl", b'{"topic":"t","body":"\\ud800"}', "row 1: The body is not valid Unicode.*bodyBase64"),
         ("t.jsonl", b'{"topic":"t","body":{"id":"\\ud800"}}', "row 1: The body is not valid Unicode"),
         ("t.jsonl", b'{"topic":"t","body":"x","keys":7}', "row 1: keys must be text or a list, not 7"),
+        ("t.jsonl", b'{"topic":"t","body":"x","key":0}', "row 1: keys must be text or a list, not 0"),
         ("t.jsonl", b'{"topic":"t","body":"x","properties":[1]}', "row 1: properties must be an object"),
         ("t.csv", b"topic,body\nt,x\nt,\n", "row 2: The body is empty"),
         ("t.csv", b"topic,body\nt,x\nt\n", "row 2: The body is empty"),
@@ -151,6 +155,45 @@ def test_rows_that_are_bodies(tmp_path: Path) -> None:
     (recorded,) = read_file(tmp_path / "t.csv", "t")
     assert json.loads(recorded.message.body) == {"flag": "yes", "queueId": "none"}
     assert recorded == Recorded(recorded.message, recorded.place, None, None, None)
+
+
+def test_rows_that_are_bodies_have_what_the_table_has(tmp_path: Path) -> None:
+    """In JSON that anybody reads: bytes as text or Base64, a number that is none as Spark writes it, days as such."""
+    row = {
+        "raw": b"\xff",
+        "text": b"a",
+        "nan": float("nan"),
+        "deep": [{"far": float("-inf")}],
+        "on": date(2026, 1, 2),
+    }
+    parquet.write_table(pa.Table.from_pylist([row]), tmp_path / "t.parquet")
+    (recorded,) = read_file(tmp_path / "t.parquet", "t")
+    body = json.loads(recorded.message.body, parse_constant=pytest.fail)
+    assert body == {
+        "raw": "/w==", "text": "a", "nan": "NaN", "deep": [{"far": "-Infinity"}], "on": "2026-01-02"
+    }  # fmt: skip
+
+
+def test_a_tag_that_is_no_text_is_one(tmp_path: Path) -> None:
+    """0 and false are not nothing; of two columns the one that has something counts."""
+    (tmp_path / "t.jsonl").write_text(
+        '{"body":"x","tags":0}\n{"body":"x","tags":"","tag":false}\n{"body":"x","tags":""}'
+    )
+    assert [recorded.message.tags for recorded in read_file(tmp_path / "t.jsonl", "t")] == ["0", "false", None]
+    table = pa.Table.from_pylist([{"body": b"", "value": "a"}, {"body": b"b", "value": ""}])
+    parquet.write_table(table, tmp_path / "t.parquet")
+    assert [recorded.message.body for recorded in read_file(tmp_path / "t.parquet", "t")] == [b"a", b"b"]
+
+
+@pytest.mark.parametrize("born_ms", [-1, (1 << 63) - 1, 253_402_300_800_000])
+def test_a_message_that_was_born_in_no_year_is_exported(born_ms: int, tmp_path: Path) -> None:
+    """When that was its sender says as it likes; one such message must not keep a topic from its file."""
+    with writing(tmp_path / "t.parquet") as writer:
+        writer.write(received(born_timestamp_ms=born_ms, stored_ms=5))
+    (row,) = parquet.read_table(tmp_path / "t.parquet").to_pylist()
+    assert (row["bornTimestamp"], row["storeTimestamp"].timestamp()) == (None, 0.005)
+    (recorded,) = read_file(tmp_path / "t.parquet", "t")
+    assert recorded.store_timestamp_ms == 5
 
 
 @pytest.mark.parametrize("named", ['"shardingKey":7', '"properties":{"__SHARDINGKEY":7}', '"shardingKey":"7"'])
