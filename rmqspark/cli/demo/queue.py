@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+UP_LOG = "rmq-up.log"
 _START_MS = 30_000
 _STOP_S = 30
 
@@ -40,7 +41,7 @@ def own_queue(directory: Path, *words: str) -> Iterator[str]:
         "--no-admin",
         *words,
     ]
-    log = directory / "rmq-up.log"
+    log = directory / UP_LOG
     with log.open("wb") as output:
         # A session of its own: Ctrl-C is for the demo, which then stops the queue in good order.
         process = subprocess.Popen(  # noqa: S603 - our own words
