@@ -51,7 +51,7 @@ def writing(file: Path) -> AbstractContextManager[Writer]:
 
 @contextmanager
 def _replacing(file: Path, kind: Callable[[Path], Writer]) -> Iterator[Writer]:
-    part = file.with_name(f".{file.name}.part")
+    part = file.with_name(f".{file.name}.{os.getpid()}.part")  # its own: two may export to one file at once
     try:
         writer = kind(part)
         try:

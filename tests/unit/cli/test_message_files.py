@@ -83,6 +83,20 @@ def test_a_file_that_was_not_finished_is_not_there(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [file]
 
 
+def test_of_two_exports_to_one_file_the_last_is_there_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes that know nothing of each other do not write into one file; nor does one take the other's away."""
+    file = tmp_path / "t.jsonl"
+    with writing(file) as first:
+        first.write(received(b"first"))
+        monkeypatch.setattr(os, "getpid", lambda: -1)
+        with writing(file) as second:
+            second.write(received(b"second"))
+        assert [recorded.message.body for recorded in read_file(file, None)] == [b"second"]
+        first.write(received(b"first again"))
+    assert [recorded.message.body for recorded in read_file(file, None)] == [b"first", b"first again"]
+    assert list(tmp_path.iterdir()) == [file]
+
+
 @pytest.mark.parametrize(
     ("name", "content", "story"),
     [
