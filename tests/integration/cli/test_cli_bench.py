@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from rmqspark import Message, Producer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,6 +59,55 @@ def test_a_backlog_is_there_before_it_is_read(ok: Callable[..., Any], rmq: Rmq, 
     first, second = (ok(*words).json["stages"][0] for _ in range(2))
     assert first["messages"] == second["messages"] >= 3_000
     assert len(rmq.messages(topic)) == first["messages"]
+
+
+def test_what_others_send_is_none_of_its_messages(ok: Callable[..., Any], mq: Any, topic: str) -> None:
+    """Bodies of theirs hold no time; read alone, they are as large as they are."""
+    stopped = threading.Event()
+
+    def send() -> None:
+        with Producer(mq.namesrv) as producer:
+            while not stopped.is_set():
+                producer.send_batch([Message(topic, b"tiny")] * 10)
+
+    others = threading.Thread(target=send)
+    others.start()
+    try:
+        stage = ok("bench", "--count", "200", "--topic", topic, "--stage", "end-to-end", "--json").json["stages"][0]
+    finally:
+        stopped.set()
+        others.join()
+    assert stage["messages"] >= 200
+    assert 0 < stage["latencyMicros"]["longest"] < 600e6
+    read = ok("bench", "--backlog", "1", "--topic", topic, "--stage", "consumer", "--size", "4096", "--json")
+    (figures,) = read.json["stages"]
+    assert figures["megabytesPerSecond"] < figures["messagesPerSecond"] * 128 / 1e6
+
+
+@pytest.mark.parametrize("stage", ["producer", "consumer"])
+def test_a_topic_that_is_not_to_be_written_stays_as_it_is(cli: Callable[..., Any], rmq: Rmq, stage: str) -> None:
+    rmq.admin.create_topic(name := f"read-only-{stage}", 1, perm="r")
+    refused = cli("bench", "--seconds", "1", "--topic", name, "--stage", stage)
+    assert (refused.code, f"No queue of topic '{name}' can be sent to" in refused.err) == (1, True)
+    assert stored(rmq, name) == 0
+
+
+def test_where_all_is_refused_there_are_no_figures_but_a_reason(cli: Callable[..., Any]) -> None:
+    words = (
+        "bench",
+        "--seconds",
+        "1",
+        "--connections",
+        "1",
+        "--batch",
+        "2",
+        "--size",
+        "3000000",
+        "--stage",
+        "producer",
+    )
+    huge = cli(*words)
+    assert (huge.code, huge.out, "bytes is over the limit" in huge.err) == (2, "", True), huge.err
 
 
 def test_without_servers_it_starts_its_own(processes: Any) -> None:
