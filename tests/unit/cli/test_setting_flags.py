@@ -115,6 +115,7 @@ LEFT_ASIDE = ("mapedFileSizeCommitLog", "sendMessageThreadPoolNums", "storeType"
         ("enableDLegerCommitLog=true", "The log is not replicated by DLedger."),
         ("storeType=defaultRocksDB", "A store keeps RocketMQ's files"),
         ("aclEnable=true", "RocketMQ's ACL 1.0 is not there."),
+        ("brokerPermission=4", "A broker is read and written: 6."),
     ],
 )
 def test_what_changes_what_a_broker_is_is_not_left_aside(tmp_path: Path, line: str, hint: str) -> None:
@@ -123,8 +124,9 @@ def test_what_changes_what_a_broker_is_is_not_left_aside(tmp_path: Path, line: s
     path.write_text(f"{line}\n")
     with pytest.raises(NotThereYet, match=f"broker.conf: .*{hint}"):
         read_config(path)
-    path.write_text(f"{line.partition('=')[0]}=false\n")
-    assert read_config(path) == {}
+    for harmless in (f"{line.partition('=')[0]}=false", "brokerPermission=6"):
+        path.write_text(f"{harmless}\n")
+        assert read_config(path) == {}
 
 
 @pytest.mark.parametrize("name", [*_NAMES.split(), *_REFUSED])
