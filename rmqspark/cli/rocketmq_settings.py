@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _OFF: Final = ("", "false", "default")
 _AS_OURS: Final = {"brokerPermission": ("6",)}
 _REFUSED: Final = {
-    "brokerPermission": "A broker is read and written: 6. Topics have a perm of their own: rmq topic update orders --perm r",
+    "brokerPermission": "A broker is read and written: 6. A topic may be read alone: rmq topic update T --perm r",
     "enableDLegerCommitLog": "The log is not replicated by DLedger.",
     "enableControllerMode": "There is no controller.",
     "enableControllerInNamesrv": "There is no controller.",
