@@ -16,7 +16,7 @@ from rmqspark.client.dead_letters import RETRIES, dead_letter, dead_letter_queue
 from rmqspark.client.delivery import send_status
 from rmqspark.client.own_sends import own_send_header
 from rmqspark.client.received import received
-from rmqspark.errors import Conflict, MessageNotFound
+from rmqspark.errors import Conflict, MessageNotFound, RmqError
 from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.headers.produce import SendMessageRequestHeaderV2, SendMessageResponseHeader
 from rmqspark.protocol.names import dead_letter_topic, retry_topic
@@ -114,7 +114,7 @@ def plan_resend(
 
 def resend(cluster: ClusterClient, plan: ResendPlan) -> Iterator[DeadLetter]:
     """Sends what is planned while it is iterated over, and gives each letter once its broker has both, the letter and
-    how far that is.
+    how far that is; also those before one that failed, which then ends it.
 
     Conflict where the broker makes dead letters of them again, or where a letter's topic is asked for and not known.
     """
@@ -124,11 +124,13 @@ def resend(cluster: ClusterClient, plan: ResendPlan) -> Iterator[DeadLetter]:
         queue = range_.queue
         broker = cluster.broker(queue.broker_name)
         for records in _portions(cluster, range_, first_alone=broker.name not in tried):
+            headers = [resend_header(record, plan, broker.name) for record in records]  # or none of them is sent
             answers = [
-                broker.submit_send(resend_header(record, plan, broker.name), record.body, timeout_ms=SEND_TIMEOUT_MS)
-                for record in records
+                broker.submit_send(header, record.body, timeout_ms=SEND_TIMEOUT_MS)
+                for header, record in zip(headers, records, strict=True)
             ]
             stored: list[Record] = []
+            failure: RmqError | None = None
             try:
                 for record, answer in zip(records, answers, strict=True):
                     response = answer.result()
@@ -137,11 +139,15 @@ def resend(cluster: ClusterClient, plan: ResendPlan) -> Iterator[DeadLetter]:
                         _check_landed(broker, response, plan.group)
                     tried.add(broker.name)
                     stored.append(record)
+            except RmqError as error:
+                failure = error
             finally:
                 if stored:
                     settled[queue] = _note(broker, plan.group, queue, settled[queue], stored)
             for record in stored:
                 yield dead_letter(record, broker.name, RETRIES, is_resent=True)
+            if failure is not None:
+                raise failure
 
 
 def resend_header(record: Record, plan: ResendPlan, broker_name: str) -> SendMessageRequestHeaderV2:
