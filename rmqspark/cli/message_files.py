@@ -17,7 +17,7 @@ from rmqspark.options import json_object, most_like
 from rmqspark.protocol.records.properties import Property
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 _MAX_LINE_BYTES = 6 * 1024 * 1024  # a body of 4 MiB as Base64, with room for the rest of its JSON object
 _KNOWN = frozenset({*READ_COLUMNS, *SOURCE_ONLY})
@@ -142,12 +142,21 @@ def _read_csv(file: Path) -> Iterator[dict[str, Any]]:
     csv.field_size_limit(_MAX_LINE_BYTES)  # 128 KiB otherwise, less than a body may have
     try:
         with file.open(newline="", encoding="utf-8-sig") as stream:  # Excel begins a file with a byte order mark
-            for number, row in enumerate(csv.DictReader(stream), start=1):
+            reader = csv.DictReader(stream, strict=True)  # or a file that was cut off within quotes would do
+            _check_heading(reader.fieldnames or (), file)
+            for number, row in enumerate(reader, start=1):
                 if None in row:  # where DictReader puts what has no heading
                     raise DecodeError(f"{file}, row {number} has more fields than the heading.")
                 yield _with_parsed_properties(row, f"{file}, row {number}")
     except (csv.Error, UnicodeDecodeError) as error:
         raise DecodeError(f"{file} is no CSV in UTF-8 that can be read: {error}.") from None
+
+
+def _check_heading(names: Sequence[str], file: Path) -> None:
+    """Of two columns of one name DictReader takes the last without a word."""
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise DecodeError(f"{file} has two columns {twice!r}.", hint="Rename one of them, or drop it.")
 
 
 def _with_parsed_properties(row: dict[str, Any], place: str) -> dict[str, Any]:

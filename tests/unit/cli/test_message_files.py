@@ -118,6 +118,8 @@ def test_of_two_exports_to_one_file_the_last_is_there_whole(tmp_path: Path, monk
         ("t.jsonl", b'{"topic":"t","body":null,"keys":"a"}', "row 1: The body is empty"),
         ("t.csv", b"topic,body\nt,x,y\n", "row 1 has more fields than the heading"),
         ("t.csv", b"topic,body\nt,\xff\n", "no CSV in UTF-8"),
+        ("t.csv", b'topic,body\nt,"cut o', "no CSV.*unexpected end of data"),
+        ("t.csv", b"topic,body,body\nt,x,y\n", "has two columns 'body'"),
         ("t.csv", b"topic,body,properties\nt,x,a=1\n", "row 1: properties 'a=1' cannot be read: it is not valid JSON"),
         ("t.csv", b"topic,body,properties\nt,x,[1]\n", "row 1: properties .* a JSON object is accepted"),
         ("t.csv", b"topic,body\nt," + b"x" * (7 << 20), "no CSV.*field larger"),
