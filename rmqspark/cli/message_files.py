@@ -23,7 +23,8 @@ _MAX_LINE_BYTES = 6 * 1024 * 1024  # a body of 4 MiB as Base64, with room for th
 _KNOWN = frozenset({*READ_COLUMNS, *SOURCE_ONLY})
 _COLUMNS_NAMED = 8
 _ALIKE = 0.65  # as Spark's sink has it
-_ROWS = 4_096  # of a Parquet file, held in memory at a time
+_ROWS, _ROW_BYTES = 4_096, 8 << 20  # of a Parquet file, held in memory at a time, some times over
+_BUFFER_BYTES = 1 << 20
 
 
 class Recorded(NamedTuple):
@@ -173,13 +174,19 @@ def _with_parsed_properties(row: dict[str, Any], place: str) -> dict[str, Any]:
 def _read_parquet(file: Path) -> Iterator[dict[str, Any]]:
     pa, parquet = arrow_and_parquet()
     try:
-        with parquet.ParquetFile(file) as opened:
-            for batch in opened.iter_batches(batch_size=_ROWS):
+        with parquet.ParquetFile(file, pre_buffer=False, buffer_size=_BUFFER_BYTES) as opened:  # else all of it is kept
+            for batch in opened.iter_batches(batch_size=_rows_at_a_time(opened.metadata)):
                 yield from map(_with_properties, batch.to_pylist())
     except (pa.ArrowException, OSError) as error:
         if getattr(error, "errno", None) is not None:  # the disk's; Arrow's own, of pages that are damaged, have none
             raise
         raise DecodeError(f"{file} is no Parquet file that can be read: {str(error).rstrip('.')}.") from None
+
+
+def _rows_at_a_time(metadata: Any) -> int:
+    """So many rows of the file's mean size as there is room for."""
+    whole = sum(metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups))
+    return max(1, min(_ROWS, _ROW_BYTES * metadata.num_rows // max(1, whole)))
 
 
 def _with_properties(row: dict[str, Any]) -> dict[str, Any]:

@@ -306,6 +306,17 @@ def test_a_csv_field_may_be_as_long_as_a_body(tmp_path: Path) -> None:
     assert len(record.message.body) == 4 << 20
 
 
+def test_a_file_may_be_larger_than_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is held of a table is bounded by bytes, and what was read is let go."""
+    monkeypatch.setattr("rmqspark.cli.message_writers._ROW_BYTES", 1 << 20)
+    monkeypatch.setattr("rmqspark.cli.message_files._ROW_BYTES", 1 << 20)
+    draw, before = random.Random(1), pa.total_allocated_bytes()
+    _write_all(tmp_path / "f.parquet", (received(draw.randbytes(1 << 18)) for _ in range(64)))
+    held = [pa.total_allocated_bytes() - before for _ in read_file(tmp_path / "f.parquet", None)]
+    assert len(held) == 64
+    assert max(held) < 6 << 20
+
+
 @pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
 def test_a_file_there_is_no_room_for(suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The disk's own words under the file's own name, whatever the writer makes of it, and nothing left behind."""
