@@ -186,7 +186,8 @@ def _read_parquet(file: Path) -> Iterator[dict[str, Any]]:
 def _rows_at_a_time(metadata: Any) -> int:
     """So many rows of the file's mean size as there is room for."""
     whole = sum(metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups))
-    return max(1, min(_ROWS, _ROW_BYTES * metadata.num_rows // max(1, whole)))
+    fitting: int = _ROW_BYTES * metadata.num_rows // max(1, whole)
+    return max(1, min(_ROWS, fitting))
 
 
 def _with_properties(row: dict[str, Any]) -> dict[str, Any]:
