@@ -61,12 +61,18 @@ class Lane:
             parts.append(frames[0].numbered(request))
             frames.rotate(-1)
         self._sent_ns.extend([perf_counter_ns()] * requests)
-        self._wire.send(parts[0] if requests == 1 else b"".join(parts))
+        try:
+            self._wire.send(parts[0] if requests == 1 else b"".join(parts))
+        except OSError as error:
+            raise self._broken(error) from error
 
     def receive(self, latencies_ns: array[int]) -> tuple[int, int]:
         """Takes what has come; returns the number of answers, and how many of them are refusals: what is not done has
         no time that it took."""
-        chunk = self._wire.receive()
+        try:
+            chunk = self._wire.receive()
+        except OSError as error:
+            raise self._broken(error) from error
         if chunk is None:
             raise ConnectionLost(f"{self.address} closed a connection.", address=self.address)
         now_ns = perf_counter_ns()
@@ -106,6 +112,10 @@ class Lane:
 
     def close(self) -> None:
         self._wire.close()
+
+    def _broken(self, error: OSError) -> ConnectionLost:
+        """The system does not say whose connection broke; and a pipe that is broken is no reader of ours that left."""
+        return ConnectionLost(f"A connection to {self.address} broke: {error.strerror or error}.", address=self.address)
 
 
 class SendLoad:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from array import array
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
@@ -102,9 +103,21 @@ def test_a_server_that_goes_is_named() -> None:
     """A broker that dies under the load ends it with its address."""
     with ScriptedPeer([SEND, cut()]) as peer:
         load = SendLoad([Lane(peer.address, frames(1))], 1)
-        with pytest.raises((ConnectionLost, ConnectionResetError)):
+        with pytest.raises(ConnectionLost, match=peer.address):
             load.run(1, lambda messages, nanoseconds: False)
         load.close()
+
+
+def test_so_is_one_that_nothing_can_be_sent_to_any_more() -> None:
+    """A broken pipe is not taken for a reader of our output that has gone, which ends rmq without a word."""
+    with ScriptedPeer([SEND, cut()]) as peer:
+        lane = Lane(peer.address, frames(1))
+        with pytest.raises(ConnectionLost, match="broke: (Broken pipe|Connection reset)"):
+            for number in range(1_000):
+                lane.send(1, number)
+                with suppress(ConnectionLost):
+                    lane.receive(array("q"))
+        lane.close()
 
 
 @given(st.lists(st.integers(1, 10**12), min_size=1, max_size=200))
