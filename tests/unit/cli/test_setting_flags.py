@@ -37,6 +37,13 @@ def test_one_file_serves_every_server(tmp_path: Path) -> None:
     assert sources.settings(Limits).max_connections == 3
 
 
+@pytest.mark.parametrize("line", ["file_reserved_time = 1", "fileReservedTime=1\nbrokerName=broker-a"])
+def test_a_byte_order_mark_is_no_part_of_a_setting(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "rmq.conf"
+    path.write_text(line, encoding="utf-8-sig")
+    assert int(read_config(path)["file_reserved_time"]) == 1
+
+
 def test_flags_that_were_not_given_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """None is no value: the environment counts, and before it the file."""
     monkeypatch.setenv("RMQ_LISTEN_PORT", "1234")
