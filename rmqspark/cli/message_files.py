@@ -19,7 +19,8 @@ from rmqspark.protocol.records.properties import Property
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-_MAX_LINE_BYTES = 6 * 1024 * 1024  # a body of 4 MiB as Base64, with room for the rest of its JSON object
+_MAX_LINE_BYTES = 6 << 20  # a body of 4 MiB, with room for its key
+_MAX_JSON_LINE_BYTES = 26 << 20  # one of control characters, which JSON spells in six, and the rest of its object
 _KNOWN = frozenset({*READ_COLUMNS, *SOURCE_ONLY})
 _COLUMNS_NAMED = 8
 _ALIKE = 0.65  # as Spark's sink has it
@@ -118,17 +119,17 @@ def _number(record: dict[str, Any], name: str, place: str) -> int | None:
     raise DecodeError(f"{place}: {name} {value!r} is no whole number.")
 
 
-def lines(stream: IO[bytes]) -> Iterator[bytes]:
+def lines(stream: IO[bytes], most_bytes: int = _MAX_LINE_BYTES) -> Iterator[bytes]:
     """Lines without their ends. DecodeError for one that is longer than any message."""
-    while line := stream.readline(_MAX_LINE_BYTES):
-        if len(line) == _MAX_LINE_BYTES:
-            raise DecodeError(f"A line is longer than {_MAX_LINE_BYTES:,} bytes; a body may have 4 MiB.")
+    while line := stream.readline(most_bytes):
+        if len(line) == most_bytes:
+            raise DecodeError(f"A line is longer than {most_bytes:,} bytes; a body may have 4 MiB.")
         yield line.rstrip(b"\r\n")
 
 
 def _read_jsonl(file: Path) -> Iterator[dict[str, Any]]:
     with file.open("rb") as stream:
-        for number, line in enumerate(lines(stream), start=1):
+        for number, line in enumerate(lines(stream, _MAX_JSON_LINE_BYTES), start=1):
             try:
                 record = json.loads(line) if line else None
             except (ValueError, RecursionError) as error:

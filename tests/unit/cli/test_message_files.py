@@ -306,6 +306,17 @@ def test_a_csv_field_may_be_as_long_as_a_body(tmp_path: Path) -> None:
     assert len(record.message.body) == 4 << 20
 
 
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+@pytest.mark.parametrize(
+    "body", [b"\x01" * (4 << 20), b'"\n' * (2 << 20), b"\xff" * (4 << 20)], ids=["control", "signs", "bytes"]
+)
+def test_what_is_exported_can_be_imported(suffix: str, body: bytes, tmp_path: Path) -> None:
+    """Also a body as large as any, in which JSON spells each byte in six."""
+    _write_all(tmp_path / f"f.{suffix}", [received(body)])
+    (recorded,) = read_file(tmp_path / f"f.{suffix}", None)
+    assert recorded.message.body == body
+
+
 def test_a_file_may_be_larger_than_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is held of a table is bounded by bytes, and what was read is let go."""
     monkeypatch.setattr("rmqspark.cli.message_writers._ROW_BYTES", 1 << 20)
