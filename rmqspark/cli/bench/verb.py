@@ -86,8 +86,8 @@ def bench(
             raise InvalidArgument("--brokers and --flush-disk-type are for servers of its own.", hint="Say --own.")
         with _bench(where, access, topic, queues, plan, stopped) as measuring:
             figures = _measure(measuring, wanted, backlog or count or _backlog(size), stopped, quiet=as_json)
-    if as_json:
-        print_json({**_surroundings(where, measuring, plan, is_own=is_own), "stages": [f.as_object() for f in figures]})
+            told = {**_surroundings(where, measuring, plan, is_own=is_own), "stages": [f.as_object() for f in figures]}
+            print_json(told) if as_json else _print(figures)
     if stopped:
         raise typer.Exit(130)
 
@@ -188,8 +188,6 @@ def _measure(
             break
         _say(f"Measuring: {stage} ...", quiet=quiet)
         figures.append(runs[stage]())
-    if not quiet:
-        _print(figures)
     return figures
 
 
