@@ -11,7 +11,8 @@ from typer.exceptions import TyperException
 
 from rmqspark.cli.commands import Group, VerbGroup
 from rmqspark.cli.options import Json, Namesrv
-from rmqspark.cli.output import print_json, safe
+from rmqspark.cli.output import complain, print_json, safe
+from rmqspark.cli.streams import discard_output
 from rmqspark.cli.thresholds import EXIT_CODES, OK, UNKNOWN, Thresholds, worst
 from rmqspark.clock import SystemClock
 from rmqspark.errors import GroupNotFound, RmqError
@@ -206,5 +207,13 @@ def _end(check: str, state: str, story: str, more: dict[str, Any], *, as_json: b
 
 
 def _give_up(story: str) -> NoReturn:
-    print(safe(f"UNKNOWN: {' '.join(story.split())}"))
+    """On standard error where standard output takes nothing: the exit code is to say it all the same."""
+    told = safe(f"UNKNOWN: {' '.join(story.split())}")
+    try:
+        print(told, flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError:
+        discard_output()
+        complain(told)
     raise typer.Exit(EXIT_CODES[UNKNOWN])

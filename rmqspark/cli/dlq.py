@@ -79,15 +79,28 @@ def resend(
         )
         letters = counted(plan.count, "dead letter")
         receivers = "all who read their topics" if to_topic else f"{group} alone"
-        if not dry_run:
-            confirm(f"Send {letters} of group {group} again, to {receivers}?", yes=yes or not plan.count)
-            sent = sum(1 for _ in counting(admin.resending(plan), "dead letters sent"))
+        if dry_run:
+            _tell_of_plan(plan, f"{letters} would be sent again, to {receivers}", as_json=as_json)
+            return
+        confirm(f"Send {letters} of group {group} again, to {receivers}?", yes=yes or not plan.count)
+        sent = 0
+        try:
+            for _ in counting(admin.resending(plan), "dead letters sent"):
+                sent += 1
+        finally:  # also where a later one failed
+            if as_json:
+                print_json(_plan_document(plan, sent=sent))
+            elif sent or plan.count:
+                print(f"{counted(sent, 'dead letter')} sent again, to {receivers}.")
+            else:
+                print(_nothing(group, again=again))
+
+
+def _tell_of_plan(plan: ResendPlan, story: str, *, as_json: bool) -> None:
     if as_json:
-        print_json(_plan_document(plan, sent=0 if dry_run else sent))
-    elif dry_run:
-        print(f"{letters} would be sent again, to {receivers}. Nothing was sent (--dry-run).")
+        print_json(_plan_document(plan, sent=0))
     else:
-        print(f"{counted(sent, 'dead letter')} sent again, to {receivers}." if sent else _nothing(group, again=again))
+        print(f"{story}. Nothing was sent (--dry-run).")
 
 
 def _nothing(group: str, *, again: bool) -> str:

@@ -20,12 +20,14 @@ from rmqspark.cli.java import LEAST, REMEDY, find_java
 from rmqspark.cli.options import Json, Namesrv
 from rmqspark.cli.output import print_json, safe
 from rmqspark.cli.probe import probe
+from rmqspark.remoting.address import parse_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
 _FREE_BYTES_WANTED = 4 * 1024**3
+_CONNECT_S = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +166,9 @@ def _disk(store: Path) -> Iterator[Finding]:
         place = place.parent
     free = shutil.disk_usage(place).free
     detail = f"{free / 1024**3:.1f} GiB free at {place}"
-    if not os.access(place, os.W_OK):
+    if not place.is_dir():
+        yield Finding("disk", "error", f"{place} is not a directory", "Choose another place with: rmq up --store DIR")
+    elif not os.access(place, os.W_OK):
         yield Finding("disk", "error", f"{place} is not writable", "Choose another place with: rmq up --store DIR")
     elif free < _FREE_BYTES_WANTED:
         yield Finding("disk", "warning", detail, "Free some space, or choose another place with: rmq up --store DIR")
@@ -175,22 +179,32 @@ def _disk(store: Path) -> Iterator[Finding]:
 def _servers(namesrv: str | None) -> Iterator[Finding]:
     from rmqspark.client.addresses import DEFAULT_NAMESRV, resolve_namesrv
     from rmqspark.client.cluster_client import ClusterClient
-    from rmqspark.errors import RmqError
+    from rmqspark.errors import RmqError, Unreachable
 
     address = resolve_namesrv(namesrv)
     try:
         with ClusterClient(address, timeout_ms=2000) as cluster:
             brokers = sorted(cluster.cluster_info().brokerAddrTable)
     except RmqError as error:
-        if address != DEFAULT_NAMESRV:
+        is_answer = not isinstance(error, Unreachable)
+        if address != DEFAULT_NAMESRV or _is_taken(address):
             yield Finding("name server", "error", error.message, error.hint)
-        yield _ports(address, answers=False)
+        yield _ports(address, answers=is_answer)
         return
     if brokers:
         yield Finding("name server", "ok", f"{address}, brokers: {', '.join(brokers)}")
     else:
         yield Finding("name server", "warning", f"{address} knows no broker", "Start one with: rmq broker")
     yield _ports(address, answers=True)
+
+
+def _is_taken(address: str) -> bool:
+    """Whether somebody listens there, whoever it is."""
+    try:
+        socket.create_connection(parse_address(address), _CONNECT_S).close()
+    except OSError:
+        return False
+    return True
 
 
 def _ports(address: str, *, answers: bool) -> Finding:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import re
 from typing import TYPE_CHECKING, Any, Final
 
@@ -109,13 +110,15 @@ def from_object(topic: str, record: dict[str, Any]) -> Message:
     properties = record.get("properties") or {}
     if not isinstance(properties, dict):
         raise InvalidArgument("properties must be an object of names and values.")
-    keys = record.get("keys") or record.get("key") or []
+    keys = _first(record, "keys", "key")
+    if keys is None:
+        keys = []
     if not isinstance(keys, str | list):
         raise InvalidArgument(f"keys must be text or a list, not {keys!r:.60}.")
     return Message(
         topic,
         raw,
-        tags=_text(record.get("tags") or record.get("tag") or "") or None,
+        tags=None if (tags := _first(record, "tags", "tag")) is None else _text(tags),
         keys=keys.split() if isinstance(keys, str) else [_text(key) for key in keys if key not in (None, "")],
         properties={
             str(name): _text(value)
@@ -125,11 +128,16 @@ def from_object(topic: str, record: dict[str, Any]) -> Message:
     )
 
 
+def _first(record: dict[str, Any], *names: str) -> Any:
+    """What the first of these columns has that is not empty; None where all are. 0 and false are something."""
+    return next((value for name in names if (value := record.get(name)) is not None and value != ""), None)
+
+
 def _body(record: dict[str, Any]) -> bytes:
     """Of a table with a column for text and one for bytes, each row has one of them empty or null."""
     for name in ("bodyBase64", "body", "value"):
         body = record.get(name)
-        if body is None or body == "":
+        if body is None or body in ("", b""):
             continue
         if name == "bodyBase64":
             return _from_base64(body)
@@ -139,7 +147,28 @@ def _body(record: dict[str, Any]) -> bytes:
 
 def _text(value: object) -> str:
     """Text as it is, anything else as JSON spells it: who reads it may not be Python."""
-    return json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, dict | list | bool) else str(value)
+    if isinstance(value, dict | list | bool):
+        return json.dumps(_finite(value), ensure_ascii=False, default=_plain)
+    return value if isinstance(value, str) else str(_plain(value))
+
+
+def _finite(value: Any) -> Any:
+    """Numbers that JSON does not have, as Spark writes them and reads them: "NaN", "Infinity", "-Infinity"."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return json.dumps(value)
+    if isinstance(value, dict):
+        return {name: _finite(member) for name, member in value.items()}
+    return [_finite(member) for member in value] if isinstance(value, list) else value
+
+
+def _plain(value: object) -> str:
+    """What JSON has no word for: times and decimals as one writes them; bytes as text, or else in Base64."""
+    if not isinstance(value, bytes):
+        return str(value)
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError:
+        return base64.b64encode(value).decode("ascii")
 
 
 def _utf8(body: str) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from contextlib import contextmanager
 from errno import EDQUOT, ENOSPC
@@ -18,9 +19,11 @@ if TYPE_CHECKING:
 
 def main() -> None:
     """Runs `rmq`. Exit codes: 0 done, 1 it failed or contradicts what is there, 2 the command line or a setting is
-    wrong or names what is not there yet, 130 interrupted with Ctrl-C, 141 who read its output has gone."""
+    wrong or names what is not there yet, 129 the terminal was closed, 130 interrupted with Ctrl-C, 141 who read its
+    output has gone, 143 SIGTERM."""
     open_closed_streams()
     print_utf8()
+    _put_away_when_told_to_end()
     try:
         if sys.argv[1:] == ["--version"]:  # asked by scripts; ten times as quick without the machinery for options
             print(f"rmqspark {__version__}", flush=True)
@@ -39,6 +42,18 @@ def main() -> None:
         give_up(os_error_story(error), _advice(error), exit_code=1)
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def _put_away_when_told_to_end() -> None:
+    """As Ctrl-C does, SIGTERM and the end of the terminal leave nothing half done behind: a file, a topic made for a
+    measurement, servers that were started, a terminal without echo. Servers have their own way; `nohup` stays."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _end)
+
+
+def _end(number: int, frame: object) -> NoReturn:
+    sys.exit(128 + number)
 
 
 def give_up(message: str, hint: str, *, exit_code: int) -> NoReturn:

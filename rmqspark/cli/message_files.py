@@ -17,19 +17,22 @@ from rmqspark.options import json_object, most_like
 from rmqspark.protocol.records.properties import Property
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-_MAX_LINE_BYTES = 6 * 1024 * 1024  # a body of 4 MiB as Base64, with room for the rest of its JSON object
+_MAX_LINE_BYTES = 6 << 20  # a body of 4 MiB, with room for its key
+_MAX_JSON_LINE_BYTES = 26 << 20  # one of control characters, which JSON spells in six, and the rest of its object
 _KNOWN = frozenset({*READ_COLUMNS, *SOURCE_ONLY})
 _COLUMNS_NAMED = 8
 _ALIKE = 0.65  # as Spark's sink has it
-_ROWS = 4_096  # of a Parquet file, held in memory at a time
+_ROWS, _ROW_BYTES = 4_096, 8 << 20  # of a Parquet file, held in memory at a time, some times over
+_BUFFER_BYTES = 1 << 20
 
 
 class Recorded(NamedTuple):
-    """A message of a file, and what the file says of where and when it was; None where it says nothing."""
+    """A message of a file, where in it, and what the file says of where and when it was; None where it says nothing."""
 
     message: Message
+    place: str
     queue_id: int | None
     shard: str | None
     store_timestamp_ms: int | None
@@ -83,10 +86,11 @@ def _recorded(record: dict[str, Any], topic: str | None, place: str) -> Recorded
     except InvalidArgument as error:
         raise DecodeError(f"{place}: {error.message}", hint=error.hint) from None
     if not is_message:
-        return Recorded(message, None, None, None)
+        return Recorded(message, place, None, None, None)
     flag, level, time_ms = (_number(record, name, place) or 0 for name in ("flag", "delayLevel", "deliverTime"))
     return Recorded(
         replace(message, flag=flag, delay_level=level, deliver_time_ms=time_ms),
+        place,
         _number(record, "queueId", place),
         _shard(record),
         _number(record, "storeTimestamp", place),
@@ -115,21 +119,21 @@ def _number(record: dict[str, Any], name: str, place: str) -> int | None:
     raise DecodeError(f"{place}: {name} {value!r} is no whole number.")
 
 
-def lines(stream: IO[bytes]) -> Iterator[bytes]:
+def lines(stream: IO[bytes], most_bytes: int = _MAX_LINE_BYTES) -> Iterator[bytes]:
     """Lines without their ends. DecodeError for one that is longer than any message."""
-    while line := stream.readline(_MAX_LINE_BYTES):
-        if len(line) == _MAX_LINE_BYTES:
-            raise DecodeError(f"A line is longer than {_MAX_LINE_BYTES:,} bytes; a body may have 4 MiB.")
+    while line := stream.readline(most_bytes):
+        if len(line) == most_bytes:
+            raise DecodeError(f"A line is longer than {most_bytes:,} bytes; a body may have 4 MiB.")
         yield line.rstrip(b"\r\n")
 
 
 def _read_jsonl(file: Path) -> Iterator[dict[str, Any]]:
     with file.open("rb") as stream:
-        for number, line in enumerate(lines(stream), start=1):
+        for number, line in enumerate(lines(stream, _MAX_JSON_LINE_BYTES), start=1):
             try:
                 record = json.loads(line) if line else None
-            except ValueError as error:
-                raise DecodeError(f"{file}, line {number} is not JSON: {error}.") from None
+            except (ValueError, RecursionError) as error:
+                raise DecodeError(f"{file}, line {number} is not JSON that can be read: {error}.") from None
             if isinstance(record, dict):
                 yield record
             elif line:
@@ -140,12 +144,21 @@ def _read_csv(file: Path) -> Iterator[dict[str, Any]]:
     csv.field_size_limit(_MAX_LINE_BYTES)  # 128 KiB otherwise, less than a body may have
     try:
         with file.open(newline="", encoding="utf-8-sig") as stream:  # Excel begins a file with a byte order mark
-            for number, row in enumerate(csv.DictReader(stream), start=1):
+            reader = csv.DictReader(stream, strict=True)  # or a file that was cut off within quotes would do
+            _check_heading(reader.fieldnames or (), file)
+            for number, row in enumerate(reader, start=1):
                 if None in row:  # where DictReader puts what has no heading
                     raise DecodeError(f"{file}, row {number} has more fields than the heading.")
                 yield _with_parsed_properties(row, f"{file}, row {number}")
     except (csv.Error, UnicodeDecodeError) as error:
         raise DecodeError(f"{file} is no CSV in UTF-8 that can be read: {error}.") from None
+
+
+def _check_heading(names: Sequence[str], file: Path) -> None:
+    """Of two columns of one name DictReader takes the last without a word."""
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise DecodeError(f"{file} has two columns {twice!r}.", hint="Rename one of them, or drop it.")
 
 
 def _with_parsed_properties(row: dict[str, Any], place: str) -> dict[str, Any]:
@@ -162,13 +175,20 @@ def _with_parsed_properties(row: dict[str, Any], place: str) -> dict[str, Any]:
 def _read_parquet(file: Path) -> Iterator[dict[str, Any]]:
     pa, parquet = arrow_and_parquet()
     try:
-        with parquet.ParquetFile(file) as opened:
-            for batch in opened.iter_batches(batch_size=_ROWS):
+        with parquet.ParquetFile(file, pre_buffer=False, buffer_size=_BUFFER_BYTES) as opened:  # else all of it is kept
+            for batch in opened.iter_batches(batch_size=_rows_at_a_time(opened.metadata)):
                 yield from map(_with_properties, batch.to_pylist())
     except (pa.ArrowException, OSError) as error:
         if getattr(error, "errno", None) is not None:  # the disk's; Arrow's own, of pages that are damaged, have none
             raise
         raise DecodeError(f"{file} is no Parquet file that can be read: {str(error).rstrip('.')}.") from None
+
+
+def _rows_at_a_time(metadata: Any) -> int:
+    """So many rows of the file's mean size as there is room for."""
+    whole = sum(metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups))
+    fitting: int = _ROW_BYTES * metadata.num_rows // max(1, whole)
+    return max(1, min(_ROWS, fitting))
 
 
 def _with_properties(row: dict[str, Any]) -> dict[str, Any]:

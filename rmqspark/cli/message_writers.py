@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from rmqspark.cli.formats import as_object
 from rmqspark.cli.message_files import arrow_and_parquet
+from rmqspark.display import utc
 from rmqspark.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def writing(file: Path) -> AbstractContextManager[Writer]:
 
 @contextmanager
 def _replacing(file: Path, kind: Callable[[Path], Writer]) -> Iterator[Writer]:
-    part = file.with_name(f".{file.name}.part")
+    part = file.with_name(f".{file.name}.{os.getpid()}.part")  # its own: two may export to one file at once
     try:
         writer = kind(part)
         try:
@@ -120,9 +121,14 @@ def _row(message: ReceivedMessage) -> dict[str, Any]:
         **as_object(message),
         "body": message.body,
         "properties": list(message.properties.items()),
-        "bornTimestamp": message.born_timestamp_ms * 1_000,
-        "storeTimestamp": message.store_timestamp_ms * 1_000,
+        "bornTimestamp": _microseconds(message.born_timestamp_ms),
+        "storeTimestamp": _microseconds(message.store_timestamp_ms),
     }
+
+
+def _microseconds(timestamp_ms: int) -> int | None:
+    """None for what no calendar has: nobody could read such a file."""
+    return None if utc(timestamp_ms) is None else timestamp_ms * 1_000
 
 
 def _parquet_schema(pa: Any) -> Any:

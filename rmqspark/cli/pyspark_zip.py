@@ -12,6 +12,7 @@ import os
 import shutil
 import tempfile
 import warnings
+from errno import EACCES, EPERM
 from importlib.util import MAGIC_NUMBER, find_spec, source_hash
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -67,7 +68,8 @@ def compile_modules(file: Path) -> int:
     except BadZipFile as error:
         raise InvalidArgument(f"{file} is damaged: {error}.", hint="Install PySpark again.") from error
     except OSError as error:
-        hint = "Run it once as the user whom that file belongs to."
+        is_forbidden = error.errno in (EACCES, EPERM)
+        hint = "Run it once as the user whom that file belongs to." if is_forbidden else "It is as it was."
         raise NotWritable(f"{file} cannot be written: {error.strerror}.", hint=hint) from error
     return len(compiled)
 

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 _OFF: Final = ("", "false", "default")
+_AS_OURS: Final = {"brokerPermission": ("6",)}
 _REFUSED: Final = {
+    "brokerPermission": "A broker is read and written: 6. A topic may be read alone: rmq topic update T --perm r",
     "enableDLegerCommitLog": "The log is not replicated by DLedger.",
     "enableControllerMode": "There is no controller.",
     "enableControllerInNamesrv": "There is no controller.",
@@ -43,7 +45,7 @@ adminBrokerThreadPoolNums adminBrokerThreadPoolQueueCapacity allAckInSyncStateSe
 appendAckAsync appendCkAsync asyncLearner asyncSendEnable autoDeleteUnusedStats autoMessageVersionOnTopicLen
 batchDispatchRequestThreadPoolNums bitMapLengthConsumeQueueExt bottomMostCompressionTypeForConsumeQueueStore
 broadcastOffsetExpireMaxSecond broadcastOffsetExpireSecond brokerConfigPath brokerElectionPriority
-brokerFastFailureEnable brokerHeartbeatInterval brokerIP2 brokerNotActiveTimeoutMillis brokerPermission
+brokerFastFailureEnable brokerHeartbeatInterval brokerIP2 brokerNotActiveTimeoutMillis
 cgColdReadThreshold channelExpiredTimeout channelNotActiveInterval checkSyncStateSetPeriod
 cleanOfflineBrokerInterval cleanResourceInterval cleanRocksDBDirtyCQIntervalMin cleanSwapedMapInterval
 clearRetryTopicWhenDeleteTopic clientAsyncSemaphoreValue clientCallbackExecutorThreads
@@ -140,6 +142,7 @@ def only_rocketmqs(given: Mapping[str, Any], unknown: Iterable[str]) -> list[str
     spelled = {snake_case(name): name for name in (*_NAMES.split(), *_OLD_NAMES.split(), *_REFUSED)}
     found = [(name, spelled[name]) for name in unknown if name in spelled]
     for name, as_rocketmq in found:
-        if as_rocketmq in _REFUSED and str(given[name]).lower() not in _OFF:
+        harmless = (*_OFF, *_AS_OURS.get(as_rocketmq, ()))
+        if as_rocketmq in _REFUSED and str(given[name]).lower() not in harmless:
             raise NotThereYet(f"{as_rocketmq} = {given[name]} is not supported.", hint=_REFUSED[as_rocketmq])
     return [as_rocketmq for _, as_rocketmq in found]

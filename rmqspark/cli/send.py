@@ -66,12 +66,12 @@ def send(
     check_sendable(topic)  # also where nothing is to be sent
     properties, wait = _properties(property_ or []), _wait(delay)
     messages = (
-        Addressed(
-            _dressed(message, tag=tag, keys=key or [], properties=properties, wait=wait),
-            queue,
-            shard if shard is not None or queue is not None else own_shard,
+        addressed._replace(
+            message=_dressed(addressed.message, tag=tag, keys=key or [], properties=properties, wait=wait),
+            queue=queue,
+            shard=shard if shard is not None or queue is not None else addressed.shard,
         )
-        for message, own_shard in _messages(topic, bodies or [], file, format_, ignores_unknown=ignore_unknown)
+        for addressed in _messages(topic, bodies or [], file, format_, ignores_unknown=ignore_unknown)
     )
     sent = 0
     try:
@@ -90,7 +90,7 @@ def send(
 
 def _messages(
     topic: str, bodies: list[str], file: Path | None, template: str | None, *, ignores_unknown: bool
-) -> Iterator[tuple[Message, str | None]]:
+) -> Iterator[Addressed]:
     """Each with the shard that a file names for it."""
     if bodies and file:
         raise InvalidArgument("Bodies as arguments and --file exclude each other.")
@@ -98,27 +98,28 @@ def _messages(
         raise InvalidArgument("--format reads standard input; it goes with neither bodies nor --file.")
     if file:
         for recorded in read_file(file, topic, ignores_unknown=ignores_unknown):
-            yield recorded.message, recorded.shard
+            yield Addressed(recorded.message, shard=recorded.shard, place=recorded.place)
     elif bodies:
         for body in bodies:
-            yield Message(topic, body.encode("utf-8", "surrogateescape")), None
+            yield Addressed(Message(topic, body.encode("utf-8", "surrogateescape")))
     else:
-        yield from ((message, None) for message in _from_stdin(topic, template))
+        yield from _from_stdin(topic, template)
 
 
-def _from_stdin(topic: str, template: str | None) -> Iterator[Message]:
+def _from_stdin(topic: str, template: str | None) -> Iterator[Addressed]:
     from rmqspark.cli.formats import compile_input
 
     if sys.stdin.isatty():
         print("One message a line; Ctrl-D ends.", file=sys.stderr)
     parse = compile_input(template) if template else None
     for number, line in enumerate(lines(sys.stdin.buffer), start=1):
+        place = f"Line {number}"
         if parse:
-            yield parse(topic, line.decode("utf-8", "surrogateescape"))
+            yield Addressed(parse(topic, line.decode("utf-8", "surrogateescape")), place=place)
         elif line:
-            yield Message(topic, line)
+            yield Addressed(Message(topic, line), place=place)
         else:
-            print(f"Line {number} is empty: left out, since RocketMQ has no empty messages.", file=sys.stderr)
+            print(f"{place} is empty: left out, since RocketMQ has no empty messages.", file=sys.stderr)
 
 
 def _properties(pairs: list[str]) -> dict[str, str]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections import deque
-from contextlib import suppress
+from collections import Counter, deque
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqspark.errors import RmqError
+from rmqspark.cli.output import complain
+from rmqspark.errors import DecodeError, InvalidArgument, RmqError
+from rmqspark.model import SendStatus
+from rmqspark.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -18,33 +21,80 @@ _IN_FLIGHT = 512
 
 
 class Addressed(NamedTuple):
-    """A message, and where it is to go: to a queue by its id, to the queue of a shard, or to all in turn."""
+    """A message, and where it is to go: to a queue by its id, to the queue of a shard, or to all in turn; and the
+    place it comes from, where that is worth a word: a row of a file."""
 
     message: Message
     queue: int | None = None
     shard: str | None = None
+    place: str = ""
+
+
+class _UnderWay(NamedTuple):
+    """A message that was handed over, and where it comes from."""
+
+    future: Future[SendReceipt]
+    place: str
+
+    def receipt(self) -> SendReceipt:
+        with _named(self.place):
+            return self.future.result()
 
 
 def send_all(messages: Iterable[Addressed], namesrv: str | None) -> Iterator[SendReceipt]:
-    """Many in flight, receipts in the order of the messages; also of those on their way when another one failed."""
+    """Many in flight, receipts in the order of the messages; also of all that are stored when another one failed, or
+    when this is interrupted. An error names the place of its message. How many are stored, and not as safely as their
+    broker is set to, is told on standard error."""
+    less_safe: Counter[str] = Counter()
+    try:
+        for receipt in _receipts(messages, namesrv):
+            if receipt.status is not SendStatus.OK:
+                less_safe[receipt.status.value] += 1
+            yield receipt
+    finally:
+        for status, count in less_safe.items():
+            complain(f"{counted(count, 'message')} stored, but not as safely as the broker is set to: {status}.")
+
+
+def _receipts(messages: Iterable[Addressed], namesrv: str | None) -> Iterator[SendReceipt]:
     from rmqspark.cli.progress import counting
     from rmqspark.client.producer import Producer
 
-    waiting: deque[Future[SendReceipt]] = deque()
+    waiting: deque[_UnderWay] = deque()
     with Producer(namesrv, group="rmq-cli") as producer:
         try:
-            for message, queue, shard in counting(messages, "sent"):
-                waiting.append(producer.send_async(message, queue=queue, shard=shard))
-                while waiting and (waiting[0].done() or len(waiting) >= _IN_FLIGHT):
-                    yield waiting.popleft().result()
-        except (RmqError, OSError, KeyboardInterrupt):  # the second of whoever reads them
+            for message, queue, shard, place in counting(messages, "sent"):
+                with _named(place):
+                    waiting.append(_UnderWay(producer.send_async(message, queue=queue, shard=shard), place))
+                while waiting and (waiting[0].future.done() or len(waiting) >= _IN_FLIGHT):
+                    yield _oldest(waiting)
+            while waiting:
+                yield _oldest(waiting)
+        except (RmqError, OSError, KeyboardInterrupt, SystemExit):  # OSError of whoever reads them
             yield from _stored(waiting)
             raise
-        while waiting:
-            yield waiting.popleft().result()
 
 
-def _stored(waiting: Iterable[Future[SendReceipt]]) -> Iterator[SendReceipt]:
-    for future in waiting:
+def _oldest(waiting: deque[_UnderWay]) -> SendReceipt:
+    """Which stays there for who is interrupted, or for who looks for those that are stored."""
+    receipt = waiting[0].receipt()
+    waiting.popleft()
+    return receipt
+
+
+def _stored(waiting: Iterable[_UnderWay]) -> Iterator[SendReceipt]:
+    for each in waiting:
         with suppress(RmqError):
-            yield future.result()
+            yield each.future.result()
+
+
+@contextmanager
+def _named(place: str) -> Iterator[None]:
+    """What is wrong with a row is no fault of the command line: others may be stored already."""
+    try:
+        yield
+    except InvalidArgument as error:
+        raise DecodeError(f"{place}: {error.message}", hint=error.hint) if place else error from None
+    except RmqError as error:
+        error.message = f"{place}: {error.message}" if place else error.message
+        raise

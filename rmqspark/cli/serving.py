@@ -60,7 +60,7 @@ def run_until_stopped(serve: Callable[[asyncio.Future[None]], Awaitable[None]], 
 
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, stop)
-        if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
             signal.signal(signal.SIGHUP, stop)
         collect_rarely()
         await serve(stopped)

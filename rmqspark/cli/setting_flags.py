@@ -71,7 +71,7 @@ def read_config(path: Path | None) -> dict[str, Any]:
     if path is None:
         return {}
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")  # editors of Windows begin a file with a byte order mark
         return _without_strange(path, text, parse_file(text))
     except OSError as error:
         raise InvalidArgument(f"--config {path} cannot be read: {error.strerror}.") from None

@@ -92,7 +92,7 @@ def import_(
 
     Body, tags, keys, properties, flag and sharding key are as they were; ids, offsets and times are new.
     """
-    records = between(read_file(file, topic, ignores_unknown=ignore_unknown), from_, to, str(file))
+    records = between(read_file(file, topic, ignores_unknown=ignore_unknown), from_, to)
     _send(records, file, keep_queues=keep_queues, namesrv=namesrv, as_json=as_json)
 
 
@@ -114,28 +114,28 @@ def replay(
     """
     if not 0 < speed < float("inf"):
         raise InvalidArgument(f"--speed is above 0, not {speed}.", hint="As fast as possible is: rmq topic import.")
-    records = between(read_file(file, topic, ignores_unknown=ignore_unknown), from_, to, str(file))
-    paced = at_pace(records, speed, SystemClock(), str(file))
+    records = between(read_file(file, topic, ignores_unknown=ignore_unknown), from_, to)
+    paced = at_pace(records, speed, SystemClock())
     _send(paced, file, keep_queues=keep_queues, namesrv=namesrv, as_json=as_json)
 
 
-def between(records: Iterable[Recorded], from_: str | None, to: str | None, place: str) -> Iterator[Recorded]:
+def between(records: Iterable[Recorded], from_: str | None, to: str | None) -> Iterator[Recorded]:
     """Those that were stored in [from_, to); all where neither is given. InvalidArgument where a row has no time."""
     if from_ is None and to is None:
         yield from records
         return
     span = time_span(from_, to, SystemClock().now_ms())
-    for number, record in enumerate(records, start=1):
-        if _stored_ms(record, place, number, "Leave --from and --to out.") in span:
+    for record in records:
+        if _stored_ms(record, "Leave --from and --to out.") in span:
             yield record
 
 
-def at_pace(records: Iterable[Recorded], speed: float, clock: Clock, place: str) -> Iterator[Recorded]:
+def at_pace(records: Iterable[Recorded], speed: float, clock: Clock) -> Iterator[Recorded]:
     """Each message when its time has come; one whose time has passed, at once. InvalidArgument where it has none."""
     began_ms = clock.monotonic_ms()
     first_ms: int | None = None
-    for number, record in enumerate(records, start=1):
-        stored_ms = _stored_ms(record, place, number, "Send it with rmq topic import.")
+    for record in records:
+        stored_ms = _stored_ms(record, "Send it with rmq topic import.")
         first_ms = stored_ms if first_ms is None else first_ms
         due_ms = began_ms + round((stored_ms - first_ms) / speed)
         if (ahead_ms := due_ms - clock.monotonic_ms()) > 0:
@@ -143,9 +143,9 @@ def at_pace(records: Iterable[Recorded], speed: float, clock: Clock, place: str)
         yield record
 
 
-def _stored_ms(record: Recorded, place: str, number: int, hint: str) -> int:
+def _stored_ms(record: Recorded, hint: str) -> int:
     if record.store_timestamp_ms is None:
-        raise InvalidArgument(f"{place}, row {number} has no storeTimestamp.", hint=hint)
+        raise InvalidArgument(f"{record.place} has no storeTimestamp.", hint=hint)
     return record.store_timestamp_ms
 
 
@@ -168,5 +168,5 @@ def _send(records: Iterable[Recorded], file: Path, *, keep_queues: bool, namesrv
 def _addressed(record: Recorded, keep_queues: bool) -> Addressed:
     """To its queue id, else to the queue of its sharding key, whose messages so keep their order."""
     if keep_queues and record.queue_id is not None:
-        return Addressed(record.message, queue=record.queue_id)
-    return Addressed(record.message, shard=record.shard)
+        return Addressed(record.message, queue=record.queue_id, place=record.place)
+    return Addressed(record.message, shard=record.shard, place=record.place)

@@ -134,15 +134,12 @@ def _document(user: User) -> dict[str, Any]:
 
 
 def _read(path: Path) -> str:
-    if str(path) == "-":
-        text = sys.stdin.readline()
-    else:
-        try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or "it is no text"
-            raise InvalidArgument(f"--password-file {path} cannot be read: {reason}.") from None
-    password = text.partition("\n")[0].rstrip("\r")
+    try:
+        line = sys.stdin.buffer.readline() if str(path) == "-" else path.read_bytes().partition(b"\n")[0]
+        password = line.decode("utf-8").rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is no text"
+        raise InvalidArgument(f"--password-file {path} cannot be read: {reason}.") from None
     if not password.strip():
         raise InvalidArgument(f"--password-file {path} has no password in its first line.")
     return password
@@ -151,4 +148,7 @@ def _read(path: Path) -> str:
 def _asked() -> str:
     if not sys.stdin.isatty():
         raise InvalidArgument("No password was given.", hint="Say --password-file FILE, or - for standard input.")
-    return str(typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True))
+    try:
+        return str(typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True))
+    except typer.Abort:  # Ctrl-C, or Ctrl-D: as anywhere else
+        raise KeyboardInterrupt from None

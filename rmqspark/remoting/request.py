@@ -31,7 +31,7 @@ H = TypeVar("H", bound=msgspec.Struct)
 SERIALIZE_NAMES: Final[tuple[Serialize, ...]] = ("JSON", "ROCKETMQ")
 """By the number that says so in a frame."""
 
-Result: TypeAlias = Literal["success", "oneway", "write_channel_failed"]
+Result: TypeAlias = Literal["success", "oneway", "process_request_failed", "write_channel_failed"]
 """What became of an answer, in RocketMQ's words."""
 
 log = structlog.get_logger("rmqspark.remoting")
@@ -114,6 +114,7 @@ class Request(msgspec.Struct, Generic[H], eq=False):
     _began_ms: int = 0
     _answered: bool = False
     _parked: bool = False
+    _failed: bool = False
 
     def __str__(self) -> str:
         return f"request {self.code} (opaque {self.opaque}) of {self.connection.peer[0]}:{self.connection.peer[1]}"
@@ -153,6 +154,7 @@ class Request(msgspec.Struct, Generic[H], eq=False):
         """Answers with the response code of an error; one that is not an RmqError is a bug of ours and is logged."""
         if not isinstance(error, RmqError):
             log.error("a handler failed", request=str(self), exc_info=error)
+            self._failed = True
             error = ServerFault(f"{type(error).__name__}: {error}")
         code, remark = to_response(error)
         self.reply(code=code, remark=remark)
@@ -174,12 +176,14 @@ class Request(msgspec.Struct, Generic[H], eq=False):
         if stopwatch is None:
             return
         try:
-            result: Result = (
-                "oneway" if self.oneway else "write_channel_failed" if self.connection.closed else "success"
-            )
-            stopwatch.answered(self.code, code, self._began_ms, waited=self._parked, result=result)
+            stopwatch.answered(self.code, code, self._began_ms, waited=self._parked, result=self._result())
         except MemoryError:
             return
+
+    def _result(self) -> Result:
+        if self._failed:
+            return "process_request_failed"
+        return "oneway" if self.oneway else "write_channel_failed" if self.connection.closed else "success"
 
     # --- for the router ----------------------------------------------------------------------------------------------
 

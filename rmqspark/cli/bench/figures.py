@@ -50,6 +50,7 @@ class StageFigures:
     server_cpu_us: float | None = None
     generator_cpu_us: float | None = None  # ours for each message; near 1e6 / rate, we are the bottleneck
     errors: int = 0
+    refusal: str = ""  # what one of them says
     settings: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -66,6 +67,7 @@ class StageFigures:
             "messagesPerSecond": round(self.rate, 1),
             "megabytesPerSecond": round(self.rate * self.body_bytes / 1e6, 3),
             "errors": self.errors,
+            "refusal": self.refusal or None,
             "serverCpuMicros": self.server_cpu_us,
             "generatorCpuMicros": self.generator_cpu_us,
             "latencyMicros": asdict(self.latencies) if self.latencies is not None else None,

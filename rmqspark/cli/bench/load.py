@@ -22,21 +22,25 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from rmqspark.cli.bench.frames import SendFrame
+    from rmqspark.errors import RmqError
     from rmqspark.remoting.access import Tls
 
 _LENGTH: Final = Struct(">I").unpack_from
+_HEADER_AT: Final = 8  # behind the length of the frame and its own
 _STORED: Final = b'{"code":0,'
 
 
 class LoadResult(NamedTuple):
-    """What a load came to: messages stored or read, how long it took, how long each request or poll that gave some,
-    refusals, our own time on a processor."""
+    """What a load came to: messages stored or read, how long it took, how long each request that was not refused, or
+    poll that gave some; our own time on a processor; refusals, and what one of them says; bytes of bodies read."""
 
     messages: int
     seconds: float
     latencies_ns: array[int]
-    refused: int
     cpu_seconds: float
+    refused: int = 0
+    refusal: RmqError | None = None
+    body_bytes: int = 0
 
 
 class Lane:
@@ -47,6 +51,7 @@ class Lane:
         self._frames = deque(frames)
         self._sent_ns: deque[int] = deque()
         self._rest = b""
+        self._refusal = b""
         self._wire = wire_to(address, tls)
 
     def send(self, requests: int, number: int) -> None:
@@ -56,23 +61,46 @@ class Lane:
             parts.append(frames[0].numbered(request))
             frames.rotate(-1)
         self._sent_ns.extend([perf_counter_ns()] * requests)
-        self._wire.send(parts[0] if requests == 1 else b"".join(parts))
+        try:
+            self._wire.send(parts[0] if requests == 1 else b"".join(parts))
+        except OSError as error:
+            raise self._broken(error) from error
 
     def receive(self, latencies_ns: array[int]) -> tuple[int, int]:
-        """Takes what has come; returns the number of answers, and how many of them are refusals."""
-        chunk = self._wire.receive()
+        """Takes what has come; returns the number of answers, and how many of them are refusals: what is not done has
+        no time that it took."""
+        try:
+            chunk = self._wire.receive()
+        except OSError as error:
+            raise self._broken(error) from error
         if chunk is None:
             raise ConnectionLost(f"{self.address} closed a connection.", address=self.address)
         now_ns = perf_counter_ns()
         data = self._rest + chunk if self._rest else chunk
-        at = answers = 0
+        at = answers = refusals = 0
         total = len(data)
         while at + 4 <= total and (end := at + 4 + _LENGTH(data, at)[0]) <= total:
-            latencies_ns.append(now_ns - self._sent_ns.popleft())
+            sent_ns = self._sent_ns.popleft()
+            if data.startswith(_STORED, at + _HEADER_AT):
+                latencies_ns.append(now_ns - sent_ns)
+            else:
+                refusals += 1
+                self._refusal = data[at + 4 : end]
             answers += 1
             at = end
         self._rest = data[at:]
-        return answers, answers - data.count(_STORED, 0, at)
+        return answers, refusals
+
+    @property
+    def refusal(self) -> RmqError | None:
+        """What the last answer that is one stands for."""
+        if not self._refusal:
+            return None
+        from rmqspark.protocol.commands.command import decode_command, split_frame
+        from rmqspark.protocol.faults import from_response
+
+        command = decode_command(split_frame(self._refusal))
+        return from_response(command.code, command.remark)
 
     @property
     def socket(self) -> socket.socket:
@@ -84,6 +112,10 @@ class Lane:
 
     def close(self) -> None:
         self._wire.close()
+
+    def _broken(self, error: OSError) -> ConnectionLost:
+        """The system does not say whose connection broke; and a pipe that is broken is no reader of ours that left."""
+        return ConnectionLost(f"A connection to {self.address} broke: {error.strerror or error}.", address=self.address)
 
 
 class SendLoad:
@@ -121,7 +153,8 @@ class SendLoad:
                 break
         seconds = (perf_counter_ns() - began_ns) / 1e9
         stored = (answered - refused) * self._per_request
-        return LoadResult(stored, seconds, latencies_ns, refused, process_time() - began_cpu)
+        refusal = next((said for lane in self._lanes if (said := lane.refusal)), None)
+        return LoadResult(stored, seconds, latencies_ns, process_time() - began_cpu, refused, refusal)
 
     def close(self) -> None:
         self._selector.close()

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import threading
 from array import array
-from struct import Struct
 from time import perf_counter_ns, process_time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqspark.cli.bench.cpu import ServerCpu
 from rmqspark.cli.bench.figures import Latencies, StageFigures
-from rmqspark.cli.bench.frames import SendFrame
+from rmqspark.cli.bench.frames import GROUP, SendFrame
 from rmqspark.cli.bench.load import Lane, LoadResult, SendLoad
-from rmqspark.client.producer import Producer
+from rmqspark.cli.bench.steady import SteadySender
 from rmqspark.client.pull_consumer import PullConsumer
-from rmqspark.errors import RmqError
-from rmqspark.model import Message
+from rmqspark.errors import NoPermission
 from rmqspark.remoting.access import OPEN
 from rmqspark.remoting.signing import signer_of
 
@@ -28,7 +25,6 @@ if TYPE_CHECKING:
 
     Stopped = Callable[[], bool]
 
-SENT_AT: Final = Struct(">q")
 _WARM_UP_SHARE: Final = 5  # a fifth of the time, at most a second, is not counted
 _POLL_MS: Final = 200
 _FETCH_MESSAGES: Final = 50_000
@@ -48,13 +44,15 @@ class Plan(NamedTuple):
 
 
 class Bench:
-    """Measures one topic. `addresses` are those of the brokers, by name; `is_stopped` says that it is enough."""
+    """Measures one topic. `addresses` are those of the brokers, by name; `queues` can be read, and `writable` be sent
+    to; `is_stopped` says that it is enough."""
 
     def __init__(
         self,
         namesrv: str,
         addresses: dict[str, str],
         queues: Sequence[MessageQueue],
+        writable: Sequence[MessageQueue],
         plan: Plan,
         clock: Clock,
         is_stopped: Stopped,
@@ -63,6 +61,7 @@ class Bench:
         self._namesrv = namesrv
         self._addresses = addresses
         self._queues = queues
+        self._writable = writable
         self._plan = plan
         self._clock = clock
         self._is_stopped = is_stopped
@@ -80,7 +79,8 @@ class Bench:
     # --- sending
 
     def produce(self) -> StageFigures:
-        """Sends over many connections, each with its own queue, and a number of requests under way."""
+        """Sends over many connections, each with its own queue, and a number of requests under way. Raises what keeps
+        all of them from being stored."""
         plan = self._plan
         load = SendLoad(self._lanes(plan), plan.batch)
         try:
@@ -92,6 +92,7 @@ class Bench:
             server_us = _per_message(used, self._cpu.seconds(), result.messages)
         finally:
             load.close()
+        _check_some_are_stored(result)
         return StageFigures(
             "producer",
             result.messages,
@@ -101,6 +102,7 @@ class Bench:
             server_us,
             _per_message(0.0, result.cpu_seconds, result.messages),
             result.refused,
+            str(result.refusal or ""),
             {"connections": plan.connections, "depth": plan.depth, "batch": plan.batch},
         )
 
@@ -113,15 +115,22 @@ class Bench:
         batch = max(1, min(_FILL_BATCH, _FILL_BYTES // self._plan.body_bytes))
         load = SendLoad(self._lanes(self._plan._replace(depth=_FILL_DEPTH, batch=batch)), batch)
         try:
-            load.run(_FILL_DEPTH, lambda messages, ns: messages >= missing or self._is_stopped())
+            _check_some_are_stored(
+                load.run(_FILL_DEPTH, lambda messages, ns: messages >= missing or self._is_stopped())
+            )
         finally:
             load.close()
 
     def _lanes(self, plan: Plan) -> list[Lane]:
+        if not self._writable:
+            raise NoPermission(
+                f"No queue of topic {self._queues[0].topic!r} can be sent to.",
+                hint="Its write permission is off, or the master of its broker is down: rmq topic describe tells.",
+            )
         born_ms, sign = self._clock.now_ms(), signer_of(self._access)
         lanes: list[Lane] = []
         for number in range(plan.connections):
-            queue = self._queues[number % len(self._queues)]
+            queue = self._writable[number % len(self._writable)]
             run = f"{born_ms:012X}{number:08X}"
             frames = [
                 SendFrame(queue, 1 + opaque, plan.batch, plan.body_bytes, run, born_ms, sign)
@@ -152,7 +161,7 @@ class Bench:
             "consumer",
             result.messages,
             result.seconds,
-            self._plan.body_bytes,
+            result.body_bytes // max(1, result.messages),
             Latencies.of(result.latencies_ns),
             server_us,
             _per_message(0.0, result.cpu_seconds, result.messages),
@@ -161,7 +170,7 @@ class Bench:
     def _read(self, is_enough: Callable[[int, int], bool]) -> LoadResult:
         """Reads until `is_enough(messages, nanoseconds)`, at most to where the topic ended at the beginning."""
         polls_ns = array("q")
-        messages = 0
+        messages = body_bytes = 0
         with PullConsumer(self._namesrv, access=self._access, max_poll_messages=_FETCH_MESSAGES) as consumer:
             ends = {queue: consumer.max_offset(queue) for queue in self._queues}
             consumer.assign(self._queues)
@@ -169,14 +178,15 @@ class Bench:
             began_cpu, began_ns = process_time(), perf_counter_ns()
             last_ns = began_ns
             while not is_enough(messages, last_ns - began_ns) and self._is_behind(consumer, ends):
-                polled = len(consumer.poll(_POLL_MS))
+                polled = consumer.poll(_POLL_MS)
                 now_ns = perf_counter_ns()
                 if polled:
-                    messages += polled
+                    messages += len(polled)
+                    body_bytes += sum([len(message.body) for message in polled])
                     polls_ns.append(now_ns - last_ns)
-                last_ns = now_ns
+                last_ns = perf_counter_ns()
             cpu_seconds = process_time() - began_cpu
-        return LoadResult(messages, (last_ns - began_ns) / 1e9, polls_ns, 0, cpu_seconds)
+        return LoadResult(messages, (last_ns - began_ns) / 1e9, polls_ns, cpu_seconds, body_bytes=body_bytes)
 
     @staticmethod
     def _is_behind(consumer: PullConsumer, ends: dict[MessageQueue, int]) -> bool:
@@ -185,48 +195,37 @@ class Bench:
     # --- from end to end
 
     def end_to_end(self) -> StageFigures:
-        """Sends at a steady rate and reads at the same time: how long from `send` until `poll` has the message."""
+        """Sends at a steady rate and reads at the same time: how long from when a message is due to be sent until
+        `poll` has it."""
+        plan, topic = self._plan, self._queues[0].topic
         latencies_ns = array("q")
-        ended = threading.Event()
-        errors: list[RmqError] = []
-        sender = threading.Thread(target=self._send_steadily, args=(ended, errors), name="rmq bench")
+        run = f"{self._clock.now_ms():X}"
+        sender = SteadySender(self._namesrv, self._access, topic, plan.rate, plan.body_bytes, run, group=GROUP)
         with PullConsumer(self._namesrv, access=self._access) as consumer:
             consumer.assign(self._queues)
             consumer.seek_to_end()
             used, began_ns = self._cpu.seconds(), perf_counter_ns()
-            sender.start()
-            try:
-                while not self._is_enough(len(latencies_ns), perf_counter_ns() - began_ns) and not ended.is_set():
+            with sender:
+                while not self._is_enough(len(latencies_ns), perf_counter_ns() - began_ns) and not sender.has_failed:
                     polled = consumer.poll(_POLL_MS)
-                    now_ns = perf_counter_ns()
-                    latencies_ns.extend(now_ns - SENT_AT.unpack_from(message.body)[0] for message in polled)
-            finally:
-                ended.set()
-                sender.join()
-            seconds = (perf_counter_ns() - began_ns) / 1e9
-        if errors:
-            raise errors[0]
+                    latencies_ns.extend(sender.times_ns(polled, perf_counter_ns()))
+                seconds = (perf_counter_ns() - began_ns) / 1e9
+                server_us = _per_message(used, self._cpu.seconds(), len(latencies_ns))
+        sender.check()
         return StageFigures(
             "end-to-end",
             len(latencies_ns),
             seconds,
-            self._plan.body_bytes,
+            plan.body_bytes,
             Latencies.of(latencies_ns),
-            _per_message(used, self._cpu.seconds(), len(latencies_ns)),
-            settings={"rate": self._plan.rate},
+            server_us,
+            settings={"rate": plan.rate},
         )
 
-    def _send_steadily(self, ended: threading.Event, errors: list[RmqError]) -> None:
-        padding = bytes(max(0, self._plan.body_bytes - SENT_AT.size))
-        pause_ns, due_ns = 1_000_000_000 // self._plan.rate, perf_counter_ns()
-        with Producer(self._namesrv, group="rmq-bench", access=self._access) as producer:
-            while not ended.wait(max(0.0, (due_ns - perf_counter_ns()) / 1e9)):
-                due_ns += pause_ns
-                try:
-                    producer.send(Message(self._queues[0].topic, SENT_AT.pack(perf_counter_ns()) + padding))
-                except RmqError as error:
-                    errors.append(error)
-                    ended.set()
+
+def _check_some_are_stored(result: LoadResult) -> None:
+    if result.refusal is not None and not result.messages:
+        raise result.refusal
 
 
 def _per_message(before: float | None, after: float | None, messages: int) -> float | None:

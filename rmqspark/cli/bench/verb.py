@@ -14,18 +14,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rmqspark.cli.options import Json, OwnNamesrv
-from rmqspark.cli.output import print_json, print_table
+from rmqspark.cli.output import print_json, print_table, safe
 from rmqspark.errors import InvalidArgument, Unreachable
 from rmqspark.remoting.access import OPEN
+from rmqspark.words import counted
 
 if TYPE_CHECKING:
     from rmqspark.cli.bench.figures import StageFigures
     from rmqspark.cli.bench.stages import Bench, Plan
+    from rmqspark.model import MessageQueue
     from rmqspark.remoting.access import Access
 
 _STAGES = ("producer", "consumer", "end-to-end")
 _SMALLEST_BODY = 8  # holds the time a message was sent
 _MOST_BODY = 4 << 20
+_BACKLOG, _BACKLOG_BYTES = 1_000_000, 1 << 30
+_REACHED = 0.9  # of a rate; what is under way at the end was not counted
 _STEADY_S = 0.5  # a shorter stage says little about the next
 
 
@@ -40,8 +44,12 @@ def bench(
     depth: Annotated[int, typer.Option(min=1, max=1024, help="Sends under way on each connection.")] = 1,
     batch: Annotated[int, typer.Option(min=1, max=4096, help="Messages in each send.")] = 1,
     backlog: Annotated[
-        int, typer.Option(min=1, help="Messages that are there to be read; with --count as many as that.")
-    ] = 1_000_000,
+        int | None,
+        typer.Option(
+            min=1,
+            help="Messages that are there to be read. Default: as many as --count, else a million, or 1 GiB of bodies.",
+        ),
+    ] = None,
     rate: Annotated[int, typer.Option(min=1, max=100_000, help="Messages a second from end to end.")] = 500,
     topic: Annotated[
         str | None, typer.Option(help="A topic that exists and stays; the default is one made for it and deleted.")
@@ -77,11 +85,16 @@ def bench(
         elif brokers > 1 or flush_disk_type:
             raise InvalidArgument("--brokers and --flush-disk-type are for servers of its own.", hint="Say --own.")
         with _bench(where, access, topic, queues, plan, stopped) as measuring:
-            figures = _measure(measuring, wanted, count or backlog, stopped, quiet=as_json)
-    if as_json:
-        print_json({**_surroundings(where, measuring, plan, is_own=is_own), "stages": [f.as_object() for f in figures]})
+            figures = _measure(measuring, wanted, backlog or count or _backlog(size), stopped, quiet=as_json)
+            told = {**_surroundings(where, measuring, plan, is_own=is_own), "stages": [f.as_object() for f in figures]}
+            print_json(told) if as_json else _print(figures)
     if stopped:
         raise typer.Exit(130)
+
+
+def _backlog(body_bytes: int) -> int:
+    """So many messages that reading them takes a while, and no disk is filled by them."""
+    return min(_BACKLOG, _BACKLOG_BYTES // body_bytes)
 
 
 def _stages(named: list[str]) -> list[str]:
@@ -147,10 +160,18 @@ def _bench(
             admin.create_topic(name, queues)
         try:
             addresses = {broker.name: broker.addresses[min(broker.addresses)] for broker in admin.brokers()}
-            yield Bench(namesrv, addresses, admin.queues(name), plan, SystemClock(), lambda: bool(stopped), access)
+            queues_of = admin.queues(name), _writable(namesrv, access, name)
+            yield Bench(namesrv, addresses, *queues_of, plan, SystemClock(), lambda: bool(stopped), access)
         finally:
             if topic is None:
                 admin.delete_topic(name)
+
+
+def _writable(namesrv: str, access: Access, topic: str) -> list[MessageQueue]:
+    from rmqspark.client.cluster_client import ClusterClient
+
+    with ClusterClient(namesrv, access=access) as cluster:
+        return cluster.publish_queues(topic)
 
 
 def _measure(
@@ -167,8 +188,6 @@ def _measure(
             break
         _say(f"Measuring: {stage} ...", quiet=quiet)
         figures.append(runs[stage]())
-    if not quiet:
-        _print(figures)
     return figures
 
 
@@ -193,12 +212,23 @@ def _print(figures: list[StageFigures]) -> None:
     cells = zip(*map(_cells, figures), strict=True)
     rows = [(name, *row) for name, row in zip(names, cells, strict=False)]
     print_table(("", *(figure.stage for figure in figures)), rows, empty="Nothing was measured.")
-    if any(figure.errors for figure in figures):
-        print(f"Refused: {sum(figure.errors for figure in figures):,} sends.")
     for figure in figures:
-        if figure.stage == "consumer" and figure.seconds < _STEADY_S:
-            print(f"All was read after {figure.seconds:.2f} s: a larger --backlog tells more about a steady rate.")
-    print("Times are of a send, of a poll that gave messages, and of a message from send to poll; CPU is per message.")
+        _print_notes(figure)
+    print(
+        "Times are of a send, of a poll that gave messages, and of a message from when it was due to be sent to its "
+        "poll; CPU is per message."
+    )
+
+
+def _print_notes(figure: StageFigures) -> None:
+    """What the figures alone do not tell."""
+    if figure.errors:
+        print(safe(f"Refused: {counted(figure.errors, 'send')}, one with: {figure.refusal}"))
+    if figure.stage == "consumer" and figure.seconds < _STEADY_S:
+        print(f"All was read after {figure.seconds:.2f} s: a larger --backlog tells more about a steady rate.")
+    rate = figure.settings.get("rate", 0)
+    if figure.seconds >= _STEADY_S and figure.rate < _REACHED * rate:
+        print(f"--rate {rate} is more than one sender comes to, which waits for each send: times include its delay.")
 
 
 def _cells(figure: StageFigures) -> tuple[str, ...]:

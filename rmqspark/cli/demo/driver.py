@@ -33,6 +33,7 @@ class Driver:
         with log.open("ab") as errors:
             self._process = subprocess.Popen(  # noqa: S603 - our own words
                 [sys.executable, "-m", _MODULE, plan.to_json()],
+                stdin=subprocess.PIPE,  # where it ends, the driver does
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 text=True,
@@ -46,8 +47,9 @@ class Driver:
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
-        assert self._process.stdout is not None
-        self._process.stdout.close()
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            pipe.close()
 
     def facts(self) -> Iterator[dict[str, Any]]:
         """What it says, until it ends. Spark's JVM writes to the same place, but not in these words."""

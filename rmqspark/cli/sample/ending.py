@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 
@@ -10,8 +11,10 @@ def end_of_input() -> threading.Event:
     """Set when standard input has ended."""
     ended = threading.Event()
 
+    descriptor = sys.stdin.fileno()
+
     def wait() -> None:
-        while sys.stdin.buffer.read(1 << 10):
+        while os.read(descriptor, 1 << 10):  # not by sys.stdin: who ends sooner could not close that
             pass
         ended.set()
 

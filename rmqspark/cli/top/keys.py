@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import sys
 import termios
 import tty
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
+
+_NO_LETTERS: Final = re.compile(r"\x1b(\[[0-9;]*|O)?[ -~]?")  # arrows, F2: for them terminals send letters, too
 
 
 class Keys:
@@ -26,9 +30,10 @@ class Keys:
         if self._descriptor is None or not select.select([self._descriptor], [], [], 0)[0]:
             return ""
         try:
-            return os.read(self._descriptor, 64).decode("ascii", "ignore").lower() or "q"
+            pressed = os.read(self._descriptor, 64)
         except OSError:
             return "q"
+        return _NO_LETTERS.sub("", pressed.decode("ascii", "ignore")).lower() if pressed else "q"
 
 
 @contextmanager

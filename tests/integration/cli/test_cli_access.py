@@ -136,6 +136,10 @@ def test_a_user_that_only_some_servers_have_can_be_made_on_all(processes: Proces
             ("user", "create", "ann", "--password-file", "nowhere"),
             "--password-file nowhere cannot be read: No such file",
         ),
+        (
+            ("user", "create", "ann", "--password-file", "binary"),
+            "--password-file binary cannot be read: it is no text",
+        ),
         (("user", "create", "ann", "--password-file", "empty"), "has no password in its first line"),
         (("user", "update", "ann"), "Nothing is to be changed."),
         (
@@ -152,6 +156,7 @@ def test_a_user_that_only_some_servers_have_can_be_made_on_all(processes: Proces
 def test_mistakes_are_told_before_anything_is_done(processes: Processes, words, said) -> None:
     """No server is asked: none is there."""
     (processes.directory / "empty").write_text("\n")
+    (processes.directory / "binary").write_bytes(b"\xff\n")
     outcome = processes.run(*words, RMQ_NAMESRV="127.0.0.1:1")
     assert (outcome.code, said in outcome.err) == (2, True), outcome.err
 

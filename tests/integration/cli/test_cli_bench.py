@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from rmqspark import Message, Producer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,6 +61,55 @@ def test_a_backlog_is_there_before_it_is_read(ok: Callable[..., Any], rmq: Rmq, 
     assert len(rmq.messages(topic)) == first["messages"]
 
 
+def test_what_others_send_is_none_of_its_messages(ok: Callable[..., Any], mq: Any, topic: str) -> None:
+    """Bodies of theirs hold no time; read alone, they are as large as they are."""
+    stopped = threading.Event()
+
+    def send() -> None:
+        with Producer(mq.namesrv) as producer:
+            while not stopped.is_set():
+                producer.send_batch([Message(topic, b"tiny")] * 10)
+
+    others = threading.Thread(target=send)
+    others.start()
+    try:
+        stage = ok("bench", "--count", "200", "--topic", topic, "--stage", "end-to-end", "--json").json["stages"][0]
+    finally:
+        stopped.set()
+        others.join()
+    assert stage["messages"] >= 200
+    assert 0 < stage["latencyMicros"]["longest"] < 600e6
+    read = ok("bench", "--backlog", "1", "--topic", topic, "--stage", "consumer", "--size", "4096", "--json")
+    (figures,) = read.json["stages"]
+    assert figures["megabytesPerSecond"] < figures["messagesPerSecond"] * 128 / 1e6
+
+
+@pytest.mark.parametrize("stage", ["producer", "consumer"])
+def test_a_topic_that_is_not_to_be_written_stays_as_it_is(cli: Callable[..., Any], rmq: Rmq, stage: str) -> None:
+    rmq.admin.create_topic(name := f"read-only-{stage}", 1, perm="r")
+    refused = cli("bench", "--seconds", "1", "--topic", name, "--stage", stage)
+    assert (refused.code, f"No queue of topic '{name}' can be sent to" in refused.err) == (1, True)
+    assert stored(rmq, name) == 0
+
+
+def test_where_all_is_refused_there_are_no_figures_but_a_reason(cli: Callable[..., Any]) -> None:
+    words = (
+        "bench",
+        "--seconds",
+        "1",
+        "--connections",
+        "1",
+        "--batch",
+        "2",
+        "--size",
+        "3000000",
+        "--stage",
+        "producer",
+    )
+    huge = cli(*words)
+    assert (huge.code, huge.out, "bytes is over the limit" in huge.err) == (2, "", True), huge.err
+
+
 def test_without_servers_it_starts_its_own(processes: Any) -> None:
     """Two brokers with SYNC_FLUSH for the time of the measurement; nothing of them is left."""
     words = ("bench", *FEW, "--own", "--brokers", "2", "--flush-disk-type", "SYNC_FLUSH", "--stage", "producer")
@@ -106,30 +158,35 @@ def test_its_own_servers_are_asked_without(processes: Any, authority: Authority)
     assert outcome.json["stages"][0]["errors"] == 0
 
 
-def test_an_interrupted_one_gives_the_figures_so_far(processes: Any, rmq: Rmq, mq: Any) -> None:
-    """Ctrl-C ends the stage that runs, leaves out the rest, and deletes the topic all the same."""
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_one_that_is_told_to_end_takes_its_topic_along(
+    processes: Any, rmq: Rmq, mq: Any, ending: signal.Signals
+) -> None:
+    """As by a supervisor, or by closing the terminal. Ctrl-C ends the stage that runs, and gives the figures so far."""
     words = ("bench", "--seconds", "600", "--connections", "2", "--queues", "1")
     process = processes.start(*words, RMQ_NAMESRV=mq.namesrv)
     while not any(stored(rmq, topic) for topic in rmq.admin.topics() if topic.startswith("rmq-bench")):
         assert process.poll() is None
-    process.send_signal(signal.SIGINT)
-    assert process.wait(60) == 130
+    process.send_signal(ending)
+    assert process.wait(60) == 128 + ending
     printed = process.stdout.read().decode()
-    assert "producer" in printed
+    assert ("producer" in printed) == (ending == signal.SIGINT)
     assert "end-to-end" not in printed
     assert [topic for topic in rmq.admin.topics() if topic.startswith("rmq-bench")] == []
 
 
-def test_one_that_is_told_to_end_takes_its_servers_along(processes: Any) -> None:
-    """SIGTERM, as from a supervisor: no broker is left behind, and no files."""
+@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGKILL])
+def test_one_that_ends_takes_its_servers_along(processes: Any, ending: signal.Signals) -> None:
+    """No broker is left behind, also where it was killed; and no files where it could put them away."""
     process = processes.start("bench", "--own", "--seconds", "600", "--json", TMPDIR=str(processes.directory))
     while not (endpoints := list(processes.directory.glob("rmq-bench-*/store/endpoints.json"))):
         assert process.poll() is None
     pids = json.loads(endpoints[0].read_text())["pids"]["brokers"]
-    process.send_signal(signal.SIGTERM)
+    process.send_signal(ending)
     assert process.wait(60) != 0
-    assert not any(os.path.exists(f"/proc/{pid}") for pid in pids)
-    assert list(processes.directory.glob("rmq-bench-*")) == []
+    while any(os.path.exists(f"/proc/{pid}") for pid in pids):  # the time limit of the test is that of this
+        assert ending == signal.SIGKILL
+    assert (list(processes.directory.glob("rmq-bench-*")) == []) == (ending != signal.SIGKILL)
 
 
 def stored(rmq: Rmq, topic: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -114,6 +115,14 @@ def test_a_wrong_option_before_the_word_check_is_unknown_too(processes: Processe
     outcome = processes.run(*before, "check", "lag")
     assert (outcome.code, len(outcome.lines)) == (3, 1), outcome
     assert outcome.out.startswith("UNKNOWN: ")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="stands in for a full disk")
+@pytest.mark.parametrize("words", [("lag",), ("lag", "--json"), ("nothing",)], ids=" ".join)
+def test_a_state_that_cannot_be_told_is_unknown(cli: Run, words: tuple[str, ...]) -> None:
+    """And no warning: 1 was the exit code for a full disk."""
+    outcome = cli("check", *words, output=Path("/dev/full"))
+    assert (outcome.code, outcome.err[:9]) == (3, "UNKNOWN: ")
 
 
 def test_a_wrong_option_of_other_verbs_stays_one(processes: Processes) -> None:

@@ -51,6 +51,20 @@ def test_dead_letters_from_the_first_look_to_the_second_resend(ok: Run, cli: Run
     assert len(rmq.messages(topic)) == 6
 
 
+def test_a_resend_that_breaks_off_says_how_far_it_came(cli: Run, rmq: Rmq, topic: str) -> None:
+    """And sends nothing twice when it is tried again: here one letter does not say where it was."""
+    rmq.send(topic, b"first", b"second")
+    rmq.give_up("strange", *rmq.messages(topic))
+    rmq.send("%DLQ%strange", b"from nowhere")
+    words = ("dlq", "resend", "strange", "--to-topic", "--yes")
+    failed = cli(*words)
+    assert (failed.code, "Nothing says in which topic dead letter 2" in failed.err) == (1, True)
+    assert failed.out == "1 dead letter sent again, to all who read their topics.\n"
+    assert [cli(*words, "--json").json["sent"] for _ in range(2)] == [1, 0]
+    assert sorted(each.body for each in rmq.messages(topic)) == [b"first"] * 2 + [b"second"] * 2
+    rmq.admin.delete_topic("%DLQ%strange")
+
+
 def test_mistakes(cli: Run) -> None:
     """A group that is not there, a time that is none."""
     unknown = cli("dlq", "list", "nobody")

@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rmqspark.cli.doctor import _servers
+from rmqspark.client import addresses
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from rmqspark.testing import LocalCluster
+    from tests.certificates import Authority
 
 pytestmark = pytest.mark.integration
 
@@ -87,3 +91,36 @@ def test_a_missing_library_is_a_warning_with_its_remedy(cli: Callable[..., Any],
     )
     found = findings(cli("doctor", "--json", PYTHONPATH=str(tmp_path)))
     assert (found["pyspark"]["status"], found["pyspark"]["remedy"]) == ("warning", "pip install 'rmqspark[spark]'")
+
+
+@pytest.mark.parametrize("kind", ["users", "tls"])
+def test_a_name_server_that_turns_us_away_is_no_stranger_on_its_port(
+    processes: Any, authority: Authority, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Also at the usual place: it is said what it wants."""
+    made = authority.issue()
+    settings = {
+        "users": """
+authentication_enabled = true
+init_authentication_user = '{"username":"root","password":"root-secret"}'
+""",
+        "tls": f"""
+tls_server_mode = "enforcing"
+tls_server_cert_path = "{made.cert_path}"
+tls_server_key_path = "{made.key_path}"
+tls_enable = true
+tls_client_trust_cert_path = "{authority.path}"
+""",
+    }
+    (processes.directory / "guarded.toml").write_text(settings[kind])
+    monkeypatch.setattr(addresses, "DEFAULT_NAMESRV", processes.up("-c", "guarded.toml").namesrv)
+    found = {finding.subject: finding for finding in _servers(None)}
+    assert found["name server"].status == "error"
+    told = f"{found['name server'].detail} {found['name server'].remedy}"
+    assert {"users": "RMQ_ACCESS_KEY", "tls": "a server that demands TLS"}[kind] in told
+
+
+def test_a_store_that_is_a_file_is_seen(cli: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "store").touch()
+    found = findings(cli("doctor", "--json", "--store", "store/broker-a"))
+    assert (found["disk"]["status"], "is not a directory" in found["disk"]["detail"]) == ("error", True)

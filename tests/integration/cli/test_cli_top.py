@@ -171,9 +171,12 @@ class Terminal:
 OTHER_SCREEN, SCREEN_BEFORE = "\x1b[?1049h", "\x1b[?1049l"
 
 
-@pytest.mark.parametrize(("how", "code"), [("q", 0), ("\x03", 130)])
-def test_on_a_terminal(mq: LocalCluster, rmq: Rmq, topic: str, tmp_path: Path, how: str, code: int) -> None:
-    """Keys sort at once and q quits; Ctrl-C ends it as cleanly: the screen is as it was before, without a traceback."""
+@pytest.mark.parametrize(("how", "code"), [("q", 0), (signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_on_a_terminal(
+    mq: LocalCluster, rmq: Rmq, topic: str, tmp_path: Path, how: str | signal.Signals, code: int
+) -> None:
+    """Keys sort at once and q quits; Ctrl-C ends it as cleanly, and so does who kills it in order: the screen is as it
+    was before, without a traceback."""
     rmq.send(topic, b"x")
     terminal = Terminal(mq.namesrv, tmp_path)
     try:
@@ -182,10 +185,10 @@ def test_on_a_terminal(mq: LocalCluster, rmq: Rmq, topic: str, tmp_path: Path, h
         terminal.wait_for("broker-a")
         terminal.press("n")
         terminal.wait_for("sorted by name")
-        if how == "q":
-            terminal.press("q")
+        if isinstance(how, signal.Signals):
+            terminal.process.send_signal(how)
         else:
-            terminal.process.send_signal(signal.SIGINT)
+            terminal.press(how)
         ended, rest = terminal.end()
     finally:
         terminal.process.kill()

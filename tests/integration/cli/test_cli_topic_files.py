@@ -127,6 +127,18 @@ def test_what_is_sent_of_a_file_that_cannot_be_read_on(rmq: Rmq, topic: str) -> 
     assert len(receipts) == rmq.admin.topic(topic).message_count == 20
 
 
+@pytest.mark.parametrize("refused", [0, 3, 7])
+def test_all_that_is_stored_is_counted(cli: Run, rmq: Rmq, copy: str, tmp_path: Path, refused: int) -> None:
+    """Where a broker refuses one of them: also of those behind it; and which one that was is said."""
+    rows = [f'{{"body": "{number}"}}' for number in range(8)]
+    rows[refused] = '{"body": "late", "deliverTime": 1e15}'
+    (tmp_path / "t.jsonl").write_text("\n".join(rows))
+    failed = cli("topic", "import", "t.jsonl", "--topic", copy, "--json")
+    assert (failed.code, failed.json["messages"]) == (1, 7)
+    assert rmq.admin.topic(copy).message_count == 7
+    assert f"Error: t.jsonl, row {refused + 1}: A message waits" in failed.err
+
+
 def test_a_replay_keeps_its_pace(ok: Run, rmq: Rmq, topic: str, copy: str, tmp_path: Path) -> None:
     """Ten times as fast as stored: the last of three messages two seconds apart is due four tenths of a second on."""
     rows = [f'{{"topic": "t", "body": "{number}", "storeTimestamp": {2_000 * number}}}' for number in range(3)]
@@ -157,16 +169,19 @@ def test_part_of_a_file(ok: Run, cli: Run, rmq: Rmq, copy: str, tmp_path: Path, 
     assert "Leave --from and --to out" in timeless
 
 
-def test_a_replay_that_is_interrupted(processes: Any, rmq: Rmq, mq: LocalCluster, copy: str, tmp_path: Path) -> None:
-    """Ctrl-C ends it with 130, and it says what had been sent."""
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+def test_a_replay_that_is_interrupted(
+    processes: Any, rmq: Rmq, mq: LocalCluster, copy: str, tmp_path: Path, ending: signal.Signals
+) -> None:
+    """Ctrl-C ends it with 130, SIGTERM with 143, and it says what had been sent."""
     rows = [f'{{"body": "{number}", "storeTimestamp": {number * 3_600_000}}}' for number in range(2)]
     (tmp_path / "t.jsonl").write_text("\n".join(rows))
     running = processes.start("topic", "replay", "t.jsonl", "--topic", copy, RMQ_NAMESRV=mq.namesrv)
     while not rmq.messages(copy):  # the other one is due in an hour
         assert running.poll() is None, processes.errors
-    running.send_signal(signal.SIGINT)
+    running.send_signal(ending)
     out = running.stdout.read().decode()
-    assert running.wait(60) == 130
+    assert running.wait(60) == 128 + ending
     assert out == f"1 message of t.jsonl sent to {copy}\n"
     assert "Traceback" not in processes.errors
 

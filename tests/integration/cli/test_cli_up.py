@@ -53,6 +53,16 @@ def test_it_answers_as_soon_as_it_says_so(processes: Any, tmp_path: Path) -> Non
     assert "Traceback" not in processes.errors
 
 
+def test_who_sends_hears_that_it_is_not_as_safe_as_it_is_to_be(processes: Any) -> None:
+    """A master without its slaves stores, and says so; a send that went well is told otherwise."""
+    namesrv = processes.up("--broker-role", "SYNC_MASTER").namesrv
+    (processes.directory / "t.jsonl").write_text('{"topic": "t", "body": "x"}\n' * 3)
+    for words, count in ((("send", "t", "x"), "1 message"), (("topic", "import", "t.jsonl"), "3 messages")):
+        outcome = processes.run(*words, "--namesrv", namesrv)
+        story = f"{count} stored, but not as safely as the broker is set to: SLAVE_NOT_AVAILABLE."
+        assert (outcome.code, outcome.err.strip()) == (0, story)
+
+
 def test_a_stop_keeps_what_was_sent_and_so_does_a_kill(processes: Any) -> None:
     """The next start has every message, after Ctrl-C as after kill -9, and its own endpoints.json."""
     for number, ending in enumerate((signal.SIGINT, signal.SIGKILL, signal.SIGTERM)):

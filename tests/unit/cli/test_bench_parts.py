@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from array import array
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
@@ -15,7 +16,7 @@ from rmqspark.cli.bench.cpu import ServerCpu
 from rmqspark.cli.bench.figures import Latencies, StageFigures
 from rmqspark.cli.bench.frames import SendFrame
 from rmqspark.cli.bench.load import Lane, SendLoad
-from rmqspark.errors import ConnectionLost
+from rmqspark.errors import Busy, ConnectionLost
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.commands.command import decode_command, encode_response, split_frame
@@ -76,12 +77,13 @@ def frames(count: int) -> list[SendFrame]:
     return [SendFrame(QUEUE, number, 1, 10, RUN, 0) for number in range(count)]
 
 
-STORED, REFUSED = answer(msgId="x", queueId="0"), answer(ResponseCode.SYSTEM_BUSY)
+STORED, REFUSED = answer(msgId="x", queueId="0"), answer(ResponseCode.SYSTEM_BUSY, remark="too much")
 SEND = expect(RequestCode.SEND_MESSAGE_V2)
 
 
 def test_answers_are_counted_however_they_arrive() -> None:
-    """Several at once, or one in pieces; refusals are counted apart, and nothing is left under way at the end."""
+    """Several at once, or one in pieces; refusals are counted apart, for they are no sends that were quick; nothing is
+    left under way at the end."""
     whole = b"".join(encode_response(1, 0, extra={"msgId": "x"}))
     pieces = [send_bytes(whole[:3]), send_bytes(whole[3:50]), send_bytes(whole[50:] + whole)]
     with ScriptedPeer([SEND, SEND, *pieces, SEND, SEND, STORED, REFUSED]) as peer:
@@ -89,7 +91,8 @@ def test_answers_are_counted_however_they_arrive() -> None:
         load = SendLoad([lane], 1)
         result = load.run(2, lambda messages, nanoseconds: messages >= 2)
         load.close()
-    assert (result.messages, result.refused, len(result.latencies_ns)) == (3, 1, 4)
+    assert (result.messages, result.refused, len(result.latencies_ns)) == (3, 1, 3)
+    assert (type(result.refusal), result.refusal and result.refusal.message) == (Busy, "too much")
     assert lane.under_way == 0
     assert all(nanoseconds > 0 for nanoseconds in result.latencies_ns)
     ids = {request.fields["i"] for request in peer.requests}
@@ -100,9 +103,25 @@ def test_a_server_that_goes_is_named() -> None:
     """A broker that dies under the load ends it with its address."""
     with ScriptedPeer([SEND, cut()]) as peer:
         load = SendLoad([Lane(peer.address, frames(1))], 1)
-        with pytest.raises((ConnectionLost, ConnectionResetError)):
+        with pytest.raises(ConnectionLost, match=peer.address):
             load.run(1, lambda messages, nanoseconds: False)
         load.close()
+
+
+def test_so_is_one_that_nothing_can_be_sent_to_any_more() -> None:
+    """A broken pipe is not taken for a reader of our output that has gone, which ends rmq without a word."""
+    with ScriptedPeer([SEND, cut()]) as peer:
+        lane = Lane(peer.address, frames(1))
+
+        def send_on() -> None:
+            for number in range(1_000):
+                lane.send(1, number)
+                with suppress(ConnectionLost):
+                    lane.receive(array("q"))
+
+        with pytest.raises(ConnectionLost, match="broke: (Broken pipe|Connection reset)"):
+            send_on()
+        lane.close()
 
 
 @given(st.lists(st.integers(1, 10**12), min_size=1, max_size=200))
@@ -132,6 +151,21 @@ def test_a_backlog_read_in_no_time_is_called_short(
     """A stage that ended because there was nothing left to read says so, and what helps."""
     verb._print([StageFigures(stage, 1_000, seconds, 128, None)])
     assert ("a larger --backlog" in capsys.readouterr().out) is is_short
+
+
+def test_what_was_refused_and_a_rate_that_was_not_come_to_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """With what one refusal says; and why times are long where more was asked for than one sender can do."""
+    verb._print([StageFigures("producer", 1_000, 1.0, 128, None, errors=2, refusal="Too large.")])
+    assert "Refused: 2 sends, one with: Too large.\n" in capsys.readouterr().out
+    for rate, is_told in ((1_000, False), (1_200, True)):
+        verb._print([StageFigures("end-to-end", 1_000, 1.0, 128, None, settings={"rate": rate})])
+        assert (f"--rate {rate} is more than one sender comes to" in capsys.readouterr().out) is is_told
+
+
+@pytest.mark.parametrize(("body_bytes", "messages"), [(8, 1_000_000), (1 << 20, 1024), (4 << 20, 256)])
+def test_a_backlog_fills_no_disk(body_bytes: int, messages: int) -> None:
+    """A million bodies of a megabyte did."""
+    assert verb._backlog(body_bytes) == messages
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/net/tcp"), reason="reads /proc")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 import yaml
@@ -19,6 +19,7 @@ from rmqspark.cli.dashboards.spark import SPARK
 from rmqspark.cli.dashboards.topics import TOPICS
 from rmqspark.cli.verbs import LoadedVerbs, app
 from rmqspark.errors import InvalidArgument
+from rmqspark.remoting.request import Result
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -134,6 +135,13 @@ def test_every_name_is_on_the_wire(expression: str) -> None:
     for name in names:
         grows = re.search(rf"\b(?:rate|increase)\({name}\b", expression) is not None
         assert grows == (name in ACCUMULATED)
+
+
+def test_what_became_of_requests_is_asked_in_the_words_that_tell_it() -> None:
+    """A rule about a word that no broker says would never fire."""
+    asked = {word for expression in EXPRESSIONS.values() for word in re.findall(r'\bresult="(\w+)"', expression)}
+    assert asked
+    assert asked <= set(get_args(Result))
 
 
 @pytest.mark.parametrize("expression", EXPRESSIONS.values(), ids=EXPRESSIONS)

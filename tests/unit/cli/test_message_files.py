@@ -7,10 +7,12 @@ import os
 import random
 import resource
 import time
-from datetime import datetime
+from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from rmqspark.cli.formats import READ_COLUMNS, SOURCE_ONLY
 from rmqspark.cli.message_files import Recorded, read_file
@@ -55,11 +57,12 @@ def test_what_is_written_is_read_again(suffix: str, tmp_path: Path) -> None:
     assert list(read_file(file, None)) == [
         Recorded(
             Message("t", MESSAGES[0].body, tags="paid", keys=["k1", "k2"], properties={"region": "eu"}, flag=7),
+            f"{file}, row 1",
             1,
             "s",
             1_700_000_000_123,
         ),
-        Recorded(Message("t", b"\xff\x00", keys=[]), 0, None, 1),
+        Recorded(Message("t", b"\xff\x00", keys=[]), f"{file}, row 2", 0, None, 1),
     ]
     assert [recorded.message.topic for recorded in read_file(file, "other")] == ["other"] * 2
 
@@ -80,11 +83,26 @@ def test_a_file_that_was_not_finished_is_not_there(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [file]
 
 
+def test_of_two_exports_to_one_file_the_last_is_there_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes that know nothing of each other do not write into one file; nor does one take the other's away."""
+    file = tmp_path / "t.jsonl"
+    with writing(file) as first:
+        first.write(received(b"first"))
+        monkeypatch.setattr(os, "getpid", lambda: -1)
+        with writing(file) as second:
+            second.write(received(b"second"))
+        assert [recorded.message.body for recorded in read_file(file, None)] == [b"second"]
+        first.write(received(b"first again"))
+    assert [recorded.message.body for recorded in read_file(file, None)] == [b"first", b"first again"]
+    assert list(tmp_path.iterdir()) == [file]
+
+
 @pytest.mark.parametrize(
     ("name", "content", "story"),
     [
         ("t.jsonl", b"{", "line 1 is not JSON"),
         ("t.jsonl", b"[1]", "line 1 is not a JSON object"),
+        ("t.jsonl", b"[" * 200_000, "line 1 is not JSON that can be read"),
         ("t.jsonl", b'{"topic":"t","body":"x","queueId":"many"}', "row 1: queueId 'many' is no whole number"),
         ("t.jsonl", b'{"topic":"t","body":"x","queueId":1e999}', "row 1: queueId inf is no whole number"),
         ("t.jsonl", b'{"topic":"t","body":"x","flag":1.5}', "row 1: flag 1.5 is no whole number"),
@@ -93,12 +111,15 @@ def test_a_file_that_was_not_finished_is_not_there(tmp_path: Path) -> None:
         ("t.jsonl", b'{"topic":"t","body":"\\ud800"}', "row 1: The body is not valid Unicode.*bodyBase64"),
         ("t.jsonl", b'{"topic":"t","body":{"id":"\\ud800"}}', "row 1: The body is not valid Unicode"),
         ("t.jsonl", b'{"topic":"t","body":"x","keys":7}', "row 1: keys must be text or a list, not 7"),
+        ("t.jsonl", b'{"topic":"t","body":"x","key":0}', "row 1: keys must be text or a list, not 0"),
         ("t.jsonl", b'{"topic":"t","body":"x","properties":[1]}', "row 1: properties must be an object"),
         ("t.csv", b"topic,body\nt,x\nt,\n", "row 2: The body is empty"),
         ("t.csv", b"topic,body\nt,x\nt\n", "row 2: The body is empty"),
         ("t.jsonl", b'{"topic":"t","body":null,"keys":"a"}', "row 1: The body is empty"),
         ("t.csv", b"topic,body\nt,x,y\n", "row 1 has more fields than the heading"),
         ("t.csv", b"topic,body\nt,\xff\n", "no CSV in UTF-8"),
+        ("t.csv", b'topic,body\nt,"cut o', "no CSV.*unexpected end of data"),
+        ("t.csv", b"topic,body,body\nt,x,y\n", "has two columns 'body'"),
         ("t.csv", b"topic,body,properties\nt,x,a=1\n", "row 1: properties 'a=1' cannot be read: it is not valid JSON"),
         ("t.csv", b"topic,body,properties\nt,x,[1]\n", "row 1: properties .* a JSON object is accepted"),
         ("t.csv", b"topic,body\nt," + b"x" * (7 << 20), "no CSV.*field larger"),
@@ -149,7 +170,46 @@ def test_rows_that_are_bodies(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("flag,queueId\nyes,none\n")
     (recorded,) = read_file(tmp_path / "t.csv", "t")
     assert json.loads(recorded.message.body) == {"flag": "yes", "queueId": "none"}
-    assert recorded == Recorded(recorded.message, None, None, None)
+    assert recorded == Recorded(recorded.message, recorded.place, None, None, None)
+
+
+def test_rows_that_are_bodies_have_what_the_table_has(tmp_path: Path) -> None:
+    """In JSON that anybody reads: bytes as text or Base64, a number that is none as Spark writes it, days as such."""
+    row = {
+        "raw": b"\xff",
+        "text": b"a",
+        "nan": float("nan"),
+        "deep": [{"far": float("-inf")}],
+        "on": date(2026, 1, 2),
+    }
+    parquet.write_table(pa.Table.from_pylist([row]), tmp_path / "t.parquet")
+    (recorded,) = read_file(tmp_path / "t.parquet", "t")
+    body = json.loads(recorded.message.body, parse_constant=pytest.fail)
+    assert body == {
+        "raw": "/w==", "text": "a", "nan": "NaN", "deep": [{"far": "-Infinity"}], "on": "2026-01-02"
+    }  # fmt: skip
+
+
+def test_a_tag_that_is_no_text_is_one(tmp_path: Path) -> None:
+    """0 and false are not nothing; of two columns the one that has something counts."""
+    (tmp_path / "t.jsonl").write_text(
+        '{"body":"x","tags":0}\n{"body":"x","tags":"","tag":false}\n{"body":"x","tags":""}'
+    )
+    assert [recorded.message.tags for recorded in read_file(tmp_path / "t.jsonl", "t")] == ["0", "false", None]
+    table = pa.Table.from_pylist([{"body": b"", "value": "a"}, {"body": b"b", "value": ""}])
+    parquet.write_table(table, tmp_path / "t.parquet")
+    assert [recorded.message.body for recorded in read_file(tmp_path / "t.parquet", "t")] == [b"a", b"b"]
+
+
+@pytest.mark.parametrize("born_ms", [-1, (1 << 63) - 1, 253_402_300_800_000])
+def test_a_message_that_was_born_in_no_year_is_exported(born_ms: int, tmp_path: Path) -> None:
+    """When that was its sender says as it likes; one such message must not keep a topic from its file."""
+    with writing(tmp_path / "t.parquet") as writer:
+        writer.write(received(born_timestamp_ms=born_ms, stored_ms=5))
+    (row,) = parquet.read_table(tmp_path / "t.parquet").to_pylist()
+    assert (row["bornTimestamp"], row["storeTimestamp"].timestamp()) == (None, 0.005)
+    (recorded,) = read_file(tmp_path / "t.parquet", "t")
+    assert recorded.store_timestamp_ms == 5
 
 
 @pytest.mark.parametrize("named", ['"shardingKey":7', '"properties":{"__SHARDINGKEY":7}', '"shardingKey":"7"'])
@@ -231,11 +291,11 @@ def test_the_pace_of_a_replay() -> None:
     """Messages come as far apart as they were, divided by the speed; a time that has passed is not waited for."""
     clock = ManualClock()
     began_ms = clock.monotonic_ms()
-    records = [Recorded(Message("t", b"x"), 0, None, stored_ms) for stored_ms in (1_000, 2_000, 1_500, 11_000)]
-    moments = [clock.monotonic_ms() - began_ms for _ in at_pace(records, 10, clock, "f")]
+    records = [Recorded(Message("t", b"x"), "", 0, None, stored_ms) for stored_ms in (1_000, 2_000, 1_500, 11_000)]
+    moments = [clock.monotonic_ms() - began_ms for _ in at_pace(records, 10, clock)]
     assert moments == [0, 100, 100, 1_000]
     with pytest.raises(InvalidArgument, match="f, row 1 has no storeTimestamp"):
-        list(at_pace([Recorded(Message("t", b"x"), 0, None, None)], 1, clock, "f"))
+        list(at_pace([Recorded(Message("t", b"x"), "f, row 1", 0, None, None)], 1, clock))
 
 
 def test_a_csv_field_may_be_as_long_as_a_body(tmp_path: Path) -> None:
@@ -244,6 +304,28 @@ def test_a_csv_field_may_be_as_long_as_a_body(tmp_path: Path) -> None:
     file.write_bytes(b"topic,body\nt," + b"x" * (4 << 20))
     (record,) = read_file(file, None)
     assert len(record.message.body) == 4 << 20
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+@pytest.mark.parametrize(
+    "body", [b"\x01" * (4 << 20), b'"\n' * (2 << 20), b"\xff" * (4 << 20)], ids=["control", "signs", "bytes"]
+)
+def test_what_is_exported_can_be_imported(suffix: str, body: bytes, tmp_path: Path) -> None:
+    """Also a body as large as any, in which JSON spells each byte in six."""
+    _write_all(tmp_path / f"f.{suffix}", [received(body)])
+    (recorded,) = read_file(tmp_path / f"f.{suffix}", None)
+    assert recorded.message.body == body
+
+
+def test_a_file_may_be_larger_than_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is held of a table is bounded by bytes, and what was read is let go."""
+    monkeypatch.setattr("rmqspark.cli.message_writers._ROW_BYTES", 1 << 20)
+    monkeypatch.setattr("rmqspark.cli.message_files._ROW_BYTES", 1 << 20)
+    draw, before = random.Random(1), pa.total_allocated_bytes()
+    _write_all(tmp_path / "f.parquet", (received(draw.randbytes(1 << 18)) for _ in range(64)))
+    held = [pa.total_allocated_bytes() - before for _ in read_file(tmp_path / "f.parquet", None)]
+    assert len(held) == 64
+    assert max(held) < 6 << 20
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "parquet"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import sys
 from importlib.util import MAGIC_NUMBER
@@ -78,6 +79,18 @@ def test_what_cannot_be_compiled_stays_as_it_is(file: Path) -> None:
     assert [*file.parent.iterdir()] == [file]
     with pytest.raises(NotWritable, match="cannot be written"):
         compile_modules(Path("/proc/none/pyspark.zip"))
+
+
+def test_a_disk_that_is_full_is_not_somebody_elses_file(file: Path) -> None:
+    """Another user would not help; the file is as it was, and nothing lies beside it."""
+    before, content = resource.getrlimit(resource.RLIMIT_FSIZE), file.read_bytes()
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))  # beyond it a write says EFBIG, as it may ENOSPC
+    try:
+        with pytest.raises(NotWritable, match="File too large. It is as it was"):
+            compile_modules(file)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert (file.read_bytes(), [*file.parent.iterdir()]) == (content, [file])
 
 
 def test_the_file_is_that_of_spark_home(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,6 +37,13 @@ def test_one_file_serves_every_server(tmp_path: Path) -> None:
     assert sources.settings(Limits).max_connections == 3
 
 
+@pytest.mark.parametrize("line", ["file_reserved_time = 1", "fileReservedTime=1\nbrokerName=broker-a"])
+def test_a_byte_order_mark_is_no_part_of_a_setting(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "rmq.conf"
+    path.write_text(line, encoding="utf-8-sig")
+    assert int(read_config(path)["file_reserved_time"]) == 1
+
+
 def test_flags_that_were_not_given_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """None is no value: the environment counts, and before it the file."""
     monkeypatch.setenv("RMQ_LISTEN_PORT", "1234")
@@ -115,6 +122,7 @@ LEFT_ASIDE = ("mapedFileSizeCommitLog", "sendMessageThreadPoolNums", "storeType"
         ("enableDLegerCommitLog=true", "The log is not replicated by DLedger."),
         ("storeType=defaultRocksDB", "A store keeps RocketMQ's files"),
         ("aclEnable=true", "RocketMQ's ACL 1.0 is not there."),
+        ("brokerPermission=4", "A broker is read and written: 6."),
     ],
 )
 def test_what_changes_what_a_broker_is_is_not_left_aside(tmp_path: Path, line: str, hint: str) -> None:
@@ -123,8 +131,9 @@ def test_what_changes_what_a_broker_is_is_not_left_aside(tmp_path: Path, line: s
     path.write_text(f"{line}\n")
     with pytest.raises(NotThereYet, match=f"broker.conf: .*{hint}"):
         read_config(path)
-    path.write_text(f"{line.partition('=')[0]}=false\n")
-    assert read_config(path) == {}
+    for harmless in (f"{line.partition('=')[0]}=false", "brokerPermission=6"):
+        path.write_text(f"{harmless}\n")
+        assert read_config(path) == {}
 
 
 @pytest.mark.parametrize("name", [*_NAMES.split(), *_REFUSED])

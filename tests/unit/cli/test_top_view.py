@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 
 import pytest
 
+from rmqspark.cli.top.keys import Keys
 from rmqspark.cli.top.verb import _sort_of
 from rmqspark.cli.top.view import Sort, document, frame_text, readers_sorted, topics_sorted
 from rmqspark.client.rates import BrokerRates, OpenTransaction, Rates, ReaderRates, TopicRates
@@ -55,6 +57,22 @@ def test_topics_come_by_rate_or_by_name() -> None:
 def test_keys(pressed: str, expected: Sort) -> None:
     """The last one that means something."""
     assert _sort_of(pressed, Sort.LAG) is expected
+
+
+@pytest.mark.parametrize(
+    ("sent", "pressed"),
+    [
+        (b"D", "d"), (b"\x1b[D", ""), (b"\x1bOQ", ""), (b"\x1b[15~n", "n"), (b"\x1b", ""), ("ö".encode(), ""),
+        (b"", "q"),
+    ],
+)  # fmt: skip
+def test_only_letters_are_keys(sent: bytes, pressed: str) -> None:
+    """F2 does not quit, an arrow does not sort, though terminals spell them with letters; nor does an umlaut."""
+    reading, writing = os.pipe()
+    os.write(writing, sent)
+    os.close(writing)
+    with os.fdopen(reading):
+        assert Keys(reading).pressed() == pressed
 
 
 def test_all_of_it_is_there() -> None:

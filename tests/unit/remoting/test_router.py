@@ -28,7 +28,7 @@ from rmqspark.remoting.router import Route, Router
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
 
-    from rmqspark.remoting.request import Request
+    from rmqspark.remoting.request import Request, Result
     from rmqspark.remoting.response import Response
 
 CODE = RequestCode.GET_MAX_OFFSET
@@ -158,17 +158,34 @@ def test_errors_become_codes() -> None:
     assert "orders" in (connection.answer.remark or "")
 
 
+class Noted:
+    """A stopwatch that keeps what it is told of results."""
+
+    def __init__(self) -> None:
+        self.results: list[Result] = []
+
+    def now_ms(self) -> int:
+        return 0
+
+    def answered(self, code: int, response_code: int, began_ms: int, *, waited: bool, result: Result) -> None:
+        self.results.append(result)
+
+
 def test_a_bug_is_logged_once_and_answered() -> None:
-    """A bug in a handler is written down with its story; the client gets SYSTEM_ERROR, not silence."""
+    """A bug in a handler is written down with its story, and counted as one, apart from what is the client's fault;
+    the client gets SYSTEM_ERROR, not silence."""
 
     def handle(request: Request[Header]) -> Reply:
-        raise KeyError("surprise")
+        raise TopicNotFound("t") if request.header.topic == "wrong" else KeyError("surprise")
 
-    connection = Recorder()
+    connection, noted = Recorder(), Noted()
+    router = Router([{CODE: Route(Header, handle)}], stopwatch=noted)
     with capture_logs() as logs:
-        route(handle).dispatch(raw_request(topic="t"), connection)
+        router.dispatch(raw_request(topic="t"), connection)
     assert connection.answer.code == ResponseCode.SYSTEM_ERROR
     assert [entry["log_level"] for entry in logs] == ["error"]
+    router.dispatch(raw_request(topic="wrong"), Recorder())
+    assert noted.results == ["process_request_failed", "success"]
 
 
 @pytest.mark.parametrize(
