@@ -7,11 +7,12 @@ from datetime import UTC, datetime
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
+from rmqspark.clock import FIRST_OF_10_000_MS
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 MAX_ROWS = 200  # of a table; a topic may have thousands of queues
-_FIRST_OF_10_000_MS = 253_402_300_800_000  # the year that datetime does not have
 
 
 OBEYED: Final = r"\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
@@ -67,7 +68,7 @@ def exact_time(timestamp_ms: int, between: str = "T") -> str:
 
 def utc(timestamp_ms: int) -> datetime | None:
     """None for what no calendar has: when a message was born clients say as they like."""
-    if not 0 <= timestamp_ms < _FIRST_OF_10_000_MS:
+    if not 0 <= timestamp_ms < FIRST_OF_10_000_MS:
         return None
     return datetime.fromtimestamp(timestamp_ms // 1000, UTC).replace(microsecond=timestamp_ms % 1000 * 1000)
 

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from rmqspark.clock import FIRST_OF_10_000_MS
 from rmqspark.protocol.buffers.spans import gather_rows
 from rmqspark.protocol.records.message_id import offset_msg_id
 from rmqspark.protocol.records.record import SysFlag
@@ -160,7 +161,11 @@ def _offset_msg_ids_one_by_one(records: RecordBatch) -> list[str]:
 
 
 def _timestamps(milliseconds: Any) -> Any:
-    return pa.Array.from_buffers(_UTC_MICROSECONDS, len(milliseconds), [None, pa.py_buffer(milliseconds * 1000)])
+    """Null for what no calendar has: when a message was born its sender says as he likes, and Python, to which a query
+    may bring it, has no date for it."""
+    has_date = (milliseconds >= 0) & (milliseconds < FIRST_OF_10_000_MS)
+    valid = None if has_date.all() else pa.py_buffer(np.packbits(has_date, bitorder="little"))
+    return pa.Array.from_buffers(_UTC_MICROSECONDS, len(milliseconds), [valid, pa.py_buffer(milliseconds * 1000)])
 
 
 _COLUMNS: dict[str, Callable[[RecordBatch, Any], Any]] = {

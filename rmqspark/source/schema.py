@@ -38,7 +38,7 @@ _ALWAYS: dict[str, DataType] = {
 }
 _WHEN_NAMED: dict[str, DataType] = {"offsetMsgId": StringType()}
 COLUMNS = _ALWAYS | _WHEN_NAMED
-MAY_BE_NULL = frozenset({"tags", "keys"})
+MAY_BE_NULL = frozenset({"tags", "keys", "bornTimestamp"})
 _OF_KAFKA = {
     "key": "keys",
     "value": "body",

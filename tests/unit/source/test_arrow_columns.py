@@ -130,6 +130,17 @@ def test_inflated_batches_stay_small() -> None:
     assert max(batch.nbytes for batch in batches) < INFLATED_BYTES + 2 * len(body)
 
 
+@pytest.mark.parametrize("born_ms", [-1, 253_402_300_800_000, 2**63 - 1, -(2**63)])
+def test_a_message_that_was_born_in_no_year(born_ms: int) -> None:
+    """Its sender says so, and would end each query that brings it to Python. Its neighbours keep their times."""
+    schema = StructType().add("bornTimestamp", "timestamp").add("queueOffset", "long")
+    strange = record(queue_offset=42, born_timestamp_ms=born_ms)
+    found = rows(schema, FULL, strange, FULL)
+    assert [each["bornTimestamp"] for each in found] == [FULL_ROW["bornTimestamp"], None, FULL_ROW["bornTimestamp"]]
+    with pytest.raises(InvalidArgument, match="Column 'bornTimestamp' may be null"):
+        check_schema(StructType().add("bornTimestamp", "timestamp", False))
+
+
 def test_a_user_schema_may_forbid_nulls_where_there_are_none() -> None:
     """Nullability and order of a given schema are kept to the letter, or Spark refuses the batch."""
     schema = StructType().add("queueOffset", "long", False).add("body", "binary", False)
