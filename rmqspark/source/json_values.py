@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Callable, Iterable
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Any
@@ -33,17 +34,18 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from rmqspark.source.json_times import days_since_1970, microseconds_since_1970
+from rmqspark.source.json_times import BLANKS, days_since_1970, microseconds_since_1970
 
 Convert = Callable[[Any], Any]
 
 _WHOLE: dict[type[DataType], int] = {ByteType: 8, ShortType: 16, IntegerType: 32, LongType: 64}
 _NO_NUMBERS = {
     "NaN": float("nan"),
-    **dict.fromkeys(("Infinity", "INF", "+INF", "+Infinity"), float("inf")),
+    **dict.fromkeys(("Infinity", "+INF", "+Infinity"), float("inf")),
     **dict.fromkeys(("-Infinity", "-INF"), float("-inf")),
 }
 _EXACT = Context(prec=39)  # a decimal of Spark has 38 digits at most, and rounding up can add one that is too many
+_BASE64_BLANKS = re.compile(r"([^\0- ]{4})[\0- ]*")  # MIME breaks lines between groups of four letters
 _SHOWN = 40  # of a value that does not fit
 
 
@@ -191,9 +193,8 @@ def _decimal(precision: int, scale: int) -> Convert:
         if isinstance(value, bool) or not isinstance(value, (int, Decimal, str)):
             raise _unfit(value, f"decimal({precision},{scale})")
         try:
-            exact = Decimal(value)
-            is_trimmed = not isinstance(value, str) or value == value.strip()
-            fits = is_trimmed and exact.is_finite() and exact.copy_abs() < bound
+            exact = Decimal(_digits(value) if isinstance(value, str) else value)
+            fits = exact.is_finite() and exact.copy_abs() < bound
             rounded = exact.quantize(unit, ROUND_HALF_UP, _EXACT) if fits else exact
         except InvalidOperation:
             raise _unfit(value, f"decimal({precision},{scale})") from None
@@ -202,6 +203,13 @@ def _decimal(precision: int, scale: int) -> Convert:
         return rounded
 
     return convert
+
+
+def _digits(text: str) -> str:
+    """What Java's BigDecimal is given by Spark: no commas. Of what Python takes, it takes no blanks and underscores."""
+    if "_" in text or text != text.strip():
+        raise InvalidOperation
+    return text.replace(",", "")
 
 
 def _double(value: Any) -> float:
@@ -241,7 +249,7 @@ def _binary(value: Any) -> bytes:
     if not isinstance(value, str):
         raise _unfit(value, "Base64")
     try:
-        return base64.b64decode(value, validate=True)
+        return base64.b64decode(_BASE64_BLANKS.sub(r"\1", value.lstrip(BLANKS)), validate=True)
     except ValueError:
         raise _unfit(value, "Base64") from None
 

@@ -95,6 +95,11 @@ NOON = datetime(2024, 1, 2, 12, tzinfo=UTC)
         (b'{"s":"\\ud800"}', {"s": "?"}),
         (b'{"s":"\xff"}', {"s": "\N{REPLACEMENT CHARACTER}"}),
         (b'{"e":1.255}', {"e": Decimal("1.26")}),
+        (b'{"e":"1,234.5"}', {"e": Decimal("1234.50")}),
+        (b'{"t":"2024-01-02T12:00:00.0000000000Z"}', {"t": NOON}),
+        (b'{"t":"2024-01-02T14:00:00 GMT+2"}', {"t": NOON}),
+        (b'{"t":"2024-01-02T12:01:00+0:1"}', {"t": NOON}),
+        (b'{"t":" 2024-01-02T12:00:00 UT\\u0001"}', {"t": NOON}),
         (b'{"d":1e400}', {"d": float("inf")}),
     ],
 )
@@ -111,6 +116,7 @@ def test_bodies_that_parse(body: bytes, values: dict[str, Any]) -> None:
     [
         (b'{"m":{"a":1,"b":null}}', {"m": [("a", 1), ("b", None)]}),
         (b'{"y":"aGVsbG8="}', {"y": b"hello"}),
+        (b'{"y":" aGVs\\r\\nbG8=\\n"}', {"y": b"hello"}),
         (b'{"tn":"2024-01-02 12:00"}', {"tn": datetime(2024, 1, 2, 12)}),  # noqa: DTZ001 it has no zone
         (b'{"n":{"day":"2024-01-02"}}', {"n": {"day": date(2024, 1, 2)}}),
     ],
@@ -141,7 +147,13 @@ def test_fields_that_only_the_slower_way_reads(body: bytes, values: dict[str, An
         (b'{"t":"2024-01-01T00:00:00 Nowhere/City"}', "is no timestamp", {}),
         (b'{"t":"2024-01-01T00:00:00 America"}', "is no timestamp", {}),
         (b'{"t":"2024-01-01T00:00:00+99:99"}', "is no timestamp", {}),
+        (b'{"t":"2024-01-01T00:00:00+01:60"}', "is no timestamp", {}),
+        (b'{"t":"2024-01-01T00:00:00 localtime"}', "is no timestamp", {}),
+        (b'{"t":"2024-01-01T00:00:00 right/UTC"}', "is no timestamp", {}),
+        (b'{"t":"2024-01-01T00:00:00' + b" " * 200_000 + b'!"}', "is no timestamp", {}),
         (b'{"t":"10000-01-01"}', "is no timestamp", {}),
+        (b'{"e":"1_0"}', 'e: "1_0" is no decimal', {}),
+        (b'{"d":"INF"}', 'd: "INF" is no double', {}),
         (b'{"day":19000}', "day: 19000 is no date", {}),
         (b'{"n":{"x":"q","y":["a"]}}', 'n.x: "q" is no smallint', {"n": {"x": None, "y": ["a"]}}),
         (b'{"a":[1,"x"],"l":1}', 'a.1: "x" is no bigint', {"l": 1}),
