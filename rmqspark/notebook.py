@@ -34,8 +34,8 @@ _COLUMNS = (
 def peek(topic: str, count: int = 5, *, namesrv: str | None = None, access: Access | None = None) -> Any:
     """The newest `count` messages of a topic as a pandas frame, oldest first, with the names of the Spark columns.
 
-    Bodies that are UTF-8 are strings, others bytes; times are in UTC, NaT where pandas has no such time. `access` as in `Producer`.
-    MissingExtra without pandas, TopicNotFound.
+    Bodies that are UTF-8 are strings, others bytes; times are in UTC, NaT where pandas has no such time.
+    `access` as in `Producer`. MissingExtra without pandas, TopicNotFound.
     """
     try:
         import pandas as pd

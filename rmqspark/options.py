@@ -98,14 +98,18 @@ class OptionTable(NamedTuple):
         raise InvalidArgument(f"The rmq {self.owner} has no option {typed!r}.", hint=self._suggestion(typed.lower()))
 
     def _suggestion(self, name: str) -> str:
-        families = [prefix for prefix in self.foreign if prefix.endswith(".") and name.startswith(prefix)]
-        if name in self.foreign or families:
-            return self.foreign.get(name) or self.foreign[families[0]]
+        for called in (name, f"kafka.{name}"):  # Kafka's client has its settings without that, and so have its users
+            if hint := self._foreign_hint(called):
+                return hint
         if name.startswith("kafka."):
             return "Settings of Kafka's client have no meaning here."
         known = [option.name for option in self.options]
         nearest = most_like(name, known, cutoff=0.5)
         return f"Did you mean {nearest!r}?" if nearest else f"It has: {', '.join(known)}."
+
+    def _foreign_hint(self, name: str) -> str | None:
+        families = (prefix for prefix in self.foreign if prefix.endswith(".") and name.startswith(prefix))
+        return self.foreign.get(name) or self.foreign.get(next(families, ""))
 
 
 def exclusive(values: Mapping[str, Any], names: Iterable[str]) -> None:
