@@ -60,8 +60,8 @@ class Unfit(ValueError):
 
     @property
     def reason(self) -> str:
-        """`customer.age: "x" is no int`."""
-        return f"{'.'.join(self.path)}: {self.story}" if self.path else self.story
+        """`customer.age: "x" is no int`, as a text that can be sent."""
+        return _encodable(f"{'.'.join(self.path)}: {self.story}" if self.path else self.story)
 
     def inside(self, name: str, partial: Any = None) -> Unfit:
         """The same, of whatever holds the value under `name`."""
@@ -78,15 +78,19 @@ def document_reader(fields: StructType) -> Callable[[bytes], dict[str, Any]]:
 
     def read(body: bytes) -> dict[str, Any]:
         try:
-            document = json.loads(body.decode("utf-8", "replace"), parse_float=parse_float)
-        except RecursionError:
+            values: dict[str, Any] = convert(parsed(body))
+        except RecursionError:  # what is read at this depth may not be written any more, as a text or in an error
             raise Unfit("it is nested too deeply") from None
+        return values
+
+    def parsed(body: bytes) -> dict[str, Any]:
+        try:
+            document = json.loads(body.decode("utf-8", "replace"), parse_float=parse_float)
         except ValueError as error:
             raise Unfit(f"it is no JSON: {error}") from None
         if not isinstance(document, dict):
             raise Unfit("it is no JSON object")
-        values: dict[str, Any] = convert(document)
-        return values
+        return document
 
     return read
 

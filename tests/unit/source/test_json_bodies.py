@@ -140,6 +140,7 @@ def test_fields_that_only_the_slower_way_reads(body: bytes, values: dict[str, An
         (b'{"i":1.0}', "i: 1.0 is no int", {}),
         (b'{"i":2147483648}', "i: 2147483648 is no int", {}),
         (b'{"b":1}', "b: 1 is no boolean", {}),
+        (b'{"b":"\\ud800"}', r'b: "\?" is no boolean', {}),
         (b'{"d":"1"}', 'd: "1" is no double', {}),
         (b'{"e":123456789.1}', r"e: 123456789.1 is no decimal\(10,2\)", {}),
         (b'{"t":"tomorrow"}', 't: "tomorrow" is no timestamp', {}),
@@ -166,6 +167,14 @@ def test_bodies_that_do_not_parse(body: bytes, reason: str, left: dict[str, Any]
     assert list(parsed.bad) == [1]
     assert re.search(reason, parsed.bad[1])
     assert rows(FAST, body) == [left]
+
+
+@pytest.mark.parametrize("kind", [StringType(), LongType(), ArrayType(StringType())])
+def test_no_depth_is_too_much(kind: DataType) -> None:
+    """What Python can just read it may not be able to write: as a text, or into what is said of it."""
+    read = fields(v=kind)
+    for depth in range(900, 1001):
+        parse(read, b'{"v":' + b"[" * depth + b"]" * depth + b"}\n")
 
 
 EXACT = DecimalType(38, 18)
