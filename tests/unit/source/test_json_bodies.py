@@ -154,6 +154,7 @@ def test_fields_that_only_the_slower_way_reads(body: bytes, values: dict[str, An
         (b'{"t":"2024-01-01T00:00:00' + b" " * 200_000 + b'!"}', "is no timestamp", {}),
         (b'{"t":"10000-01-01"}', "is no timestamp", {}),
         (b'{"e":"1_0"}', 'e: "1_0" is no decimal', {}),
+        (b'{"d":-NaN}', "no JSON", {}),
         (b'{"d":"INF"}', 'd: "INF" is no double', {}),
         (b'{"day":19000}', "day: 19000 is no date", {}),
         (b'{"n":{"x":"q","y":["a"]}}', 'n.x: "q" is no smallint', {"n": {"x": None, "y": ["a"]}}),
@@ -299,9 +300,38 @@ JSON_VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from([*"xyq"]), inner, max_size=3),
     max_leaves=6,
 )
+AS_WRITTEN = st.sampled_from(
+    [
+        *(
+            "-0",
+            "01",
+            "+1",
+            "1.",
+            ".5",
+            "1e",
+            "-",
+            "NaN",
+            "-NaN",
+            "Infinity",
+            "-Infinity",
+            "+INF",
+            "nan",
+            "tru",
+            "TRUE",
+        ),
+        *("0.005", "99999999.999", "1e309", "5e-324", "3.4028236e38", "1e-46", "9223372036854775808", "8796093022207"),
+        *('"1_0"', '"1,0"', '"INF"', '"2024-01-02T10Z"', '"2024-01-02T24:00"', '"2024-01-02T10:00:00.1234567891"'),
+        *('"2024-01-02T10:00:00+18:30"', '"2024-01-02T10:00:00+00:60"', '"20240102"', '"0000-02-29"', '"\\ud800"'),
+        *('"\\x"', '"\\/"', '"a\tb"', '{"x":1,"x":2}', '{"x":1.0}', '{"y":[1]}', "[1.0]", "[[1]]", '{"x":-0}'),
+    ]
+)
+TEXTS = st.lists(st.tuples(st.sampled_from(FAST.fieldNames()), AS_WRITTEN), max_size=3).map(
+    lambda pairs: "{" + ",".join(f'"{name}":{value}' for name, value in pairs) + "}"
+)
 DOCUMENTS = st.dictionaries(st.sampled_from([*FAST.fieldNames(), "other"]), JSON_VALUES, max_size=4)
 BODIES = (
     DOCUMENTS.map(lambda document: json.dumps(document).encode())
+    | TEXTS.map(str.encode)
     | st.binary(max_size=20)
     | st.sampled_from([b'{"d":-0}', b'{"f":-0.0,"d":0}', b'{"d":-0.0,"n":{"x":-0}}'])
     | st.sampled_from(
