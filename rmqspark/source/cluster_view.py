@@ -150,7 +150,8 @@ class ClusterView:
     def is_deleted(self, topic: str, broker_names: Iterable[str]) -> bool:
         """Whether a topic of these brokers is gone for good: they are registered, and it is not.
 
-        While one of them is away, its topics are not listed either; they come back with it.
+        While one of them is away, its topics are not listed either; they come back with it. Where no name server
+        answers, nobody says that it is.
         """
 
         def ask() -> bool:
@@ -163,7 +164,12 @@ class ClusterView:
                 return True
             return False
 
-        return self._patiently(ask)
+        try:
+            return self._patiently(ask)
+        except RmqError as error:
+            if may_pass(error):
+                return False
+            raise
 
     def _look_patiently(self, missing_topics_allowed: bool, outages_allowed: bool) -> Snapshot:
         """Where a last try fails and outages are allowed, once more without whoever has then begun to be away."""

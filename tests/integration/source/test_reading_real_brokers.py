@@ -151,6 +151,25 @@ def test_what_is_known_is_read_on_where_no_name_server_answers(subscription: Sub
             ClusterView(new, subscription, AT_ONCE).snapshot()
 
 
+def test_a_topic_out_of_sight_is_not_deleted_where_no_name_server_answers(clock: ManualClock) -> None:
+    """One that matches a pattern, and whose broker is away: the other is read on, and nothing is taken for lost."""
+    both = Subscription((), pattern="orders|bills")
+    with cluster(brokers=2) as pair, ClusterClient(pair.namesrv, clock=clock) as client:
+        with AdminClient(pair.namesrv) as admin:
+            admin.create_topic("orders", queues=1, brokers=["broker-a"])
+            admin.create_topic("bills", queues=1, brokers=["broker-b"])
+        options = SourceOptions(both, start=Earliest(), group="billing", retry=AT_ONCE)
+        view, group = ClusterView(client, both, AT_ONCE), WholeGroup(GroupProgress(client))
+        query = Progress(options, view, group, Rewinds(client, AT_ONCE), clock=clock, entropy=SystemEntropy())
+        start = query.latest(query.initial(), None)
+        pair.stop_broker("broker-b")
+        clock.advance(ms=ROUTE_MAX_AGE_MS)
+        assert query.latest(start, None) == start
+        pair.stop_name_server(0)
+        clock.advance(ms=ROUTE_MAX_AGE_MS)
+        assert query.latest(start, None) == start
+
+
 def test_an_idle_query_does_not_hammer_the_broker(mq: LocalCluster, client: ClusterClient, clock: ManualClock) -> None:
     """What was asked a moment ago is not asked again."""
     view = ClusterView(client, ORDERS, AT_ONCE)
