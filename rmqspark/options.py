@@ -141,9 +141,12 @@ def directory(value: str) -> str:
         return value
     if scheme[1].lower() != "file":
         raise ValueError("a path on this machine is accepted, that of a mounted file system too.")
-    from urllib.parse import unquote, urlsplit  # of use to these alone
+    place = re.fullmatch(r"file:(?://(?:localhost)?)?(/(?!/).*)", value, re.IGNORECASE | re.DOTALL)
+    if place is None:
+        raise ValueError("three slashes are accepted: file:///data.")
+    from urllib.parse import unquote  # of use to these alone
 
-    return unquote(urlsplit(value).path)
+    return unquote(place[1])
 
 
 def boolean(value: str) -> bool:

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
         (directory, "stores", "stores"),
         (directory, "file:///data/a%20b", "/data/a b"),
         (directory, "file:/data", "/data"),
+        (directory, "FILE://localhost/data", "/data"),
+        (directory, "file:///stores#2/?", "/stores#2/?"),
         (json_object, '{"a": 1}', {"a": 1}),
         (moment, "1700000000000", Moment(1_700_000_000_000)),
         (moment, "2023-11-14T23:13:20+01:00", Moment(1_700_000_000_000)),
@@ -62,6 +64,7 @@ def test_values_are_read(read: Callable[[str], Any], value: str, expected: objec
     [
         (text, ""),
         (directory, ""),
+        (directory, "file://data/stores"),
         (directory, "hdfs://namenode:8020/data"),
         (directory, "s3a://bucket/data"),
         (boolean, "1"),
