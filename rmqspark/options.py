@@ -25,6 +25,7 @@ _TIME_WITHOUT_SIGNS = (
     r"(?P<day>(?:19[7-9]|20[0-9])[0-9](?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01]))"
     r"(?P<clock>(?:[01][0-9]|2[0-3])[0-5][0-9](?:[0-5][0-9])?)"
 )
+_YEAR_AND_MONTH = r"(?P<year>19[7-9][0-9]|20[0-9][0-9])(?P<month>0[1-9]|1[0-2])?"
 _NONE: Mapping[str, str] = MappingProxyType({})
 _SIZE_UNITS = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30, "gb": 1 << 30}
 
@@ -266,8 +267,11 @@ def moment(value: str) -> Moment:
 
     Eight digits are refused: `20260131` is a day to ISO 8601, and would be a morning in 1970 as milliseconds. So are
     nine to eleven: they are seconds, time.time()'s with a fraction, and as milliseconds they lie before March 1973; and
-    twelve or fourteen that are a time of day without its signs, as milliseconds in 1976 or 2612.
+    twelve or fourteen that are a time of day without its signs, as milliseconds in 1976 or 2612; and a year, alone or
+    with its month.
     """
+    if early := re.fullmatch(_YEAR_AND_MONTH, value):
+        raise ValueError(f"it looks like a year. {early['year']}-{early['month'] or '01'}-01 is accepted.")
     if re.fullmatch(r"[0-9]{8}", value):
         raise ValueError(_day_or_milliseconds(value))
     if seconds := re.fullmatch(r"([0-9]{9,11})(?:\.([0-9]+))?", value):
