@@ -34,8 +34,8 @@ _COLUMNS = (
 def peek(topic: str, count: int = 5, *, namesrv: str | None = None, access: Access | None = None) -> Any:
     """The newest `count` messages of a topic as a pandas frame, oldest first, with the names of the Spark columns.
 
-    Bodies that are UTF-8 are strings, others bytes; times are in UTC. `access` as in `Producer`.
-    MissingExtra without pandas, TopicNotFound.
+    Bodies that are UTF-8 are strings, others bytes; times are in UTC, NaT where pandas has no such time.
+    `access` as in `Producer`. MissingExtra without pandas, TopicNotFound.
     """
     try:
         import pandas as pd
@@ -46,8 +46,8 @@ def peek(topic: str, count: int = 5, *, namesrv: str | None = None, access: Acce
     with PullConsumer(namesrv, access=access) as consumer:
         newest = heapq.nlargest(count, _tails(consumer, topic, count), key=_age)
     frame = pd.DataFrame([_row(message) for message in reversed(newest)], columns=list(_COLUMNS))
-    for name in ("bornTimestamp", "storeTimestamp"):
-        frame[name] = pd.to_datetime(frame[name], unit="ms", utc=True)
+    for name in ("bornTimestamp", "storeTimestamp"):  # when a message was born its sender says as he likes
+        frame[name] = pd.to_datetime(frame[name], unit="ms", utc=True, errors="coerce")
     return frame
 
 

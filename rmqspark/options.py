@@ -25,6 +25,7 @@ _TIME_WITHOUT_SIGNS = (
     r"(?P<day>(?:19[7-9]|20[0-9])[0-9](?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01]))"
     r"(?P<clock>(?:[01][0-9]|2[0-3])[0-5][0-9](?:[0-5][0-9])?)"
 )
+_YEAR_AND_MONTH = r"(?P<year>19[7-9][0-9]|20[0-9][0-9])(?P<month>0[1-9]|1[0-2])?"
 _NONE: Mapping[str, str] = MappingProxyType({})
 _SIZE_UNITS = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30, "gb": 1 << 30}
 
@@ -98,14 +99,18 @@ class OptionTable(NamedTuple):
         raise InvalidArgument(f"The rmq {self.owner} has no option {typed!r}.", hint=self._suggestion(typed.lower()))
 
     def _suggestion(self, name: str) -> str:
-        families = [prefix for prefix in self.foreign if prefix.endswith(".") and name.startswith(prefix)]
-        if name in self.foreign or families:
-            return self.foreign.get(name) or self.foreign[families[0]]
+        for called in (name, f"kafka.{name}"):  # Kafka's client has its settings without that, and so have its users
+            if hint := self._foreign_hint(called):
+                return hint
         if name.startswith("kafka."):
             return "Settings of Kafka's client have no meaning here."
         known = [option.name for option in self.options]
         nearest = most_like(name, known, cutoff=0.5)
         return f"Did you mean {nearest!r}?" if nearest else f"It has: {', '.join(known)}."
+
+    def _foreign_hint(self, name: str) -> str | None:
+        families = (prefix for prefix in self.foreign if prefix.endswith(".") and name.startswith(prefix))
+        return self.foreign.get(name) or self.foreign.get(next(families, ""))
 
 
 def exclusive(values: Mapping[str, Any], names: Iterable[str]) -> None:
@@ -137,9 +142,12 @@ def directory(value: str) -> str:
         return value
     if scheme[1].lower() != "file":
         raise ValueError("a path on this machine is accepted, that of a mounted file system too.")
-    from urllib.parse import unquote, urlsplit  # of use to these alone
+    place = re.fullmatch(r"file:(?://(?:localhost)?)?(/(?!/).*)", value, re.IGNORECASE | re.DOTALL)
+    if place is None:
+        raise ValueError("three slashes are accepted: file:///data.")
+    from urllib.parse import unquote  # of use to these alone
 
-    return unquote(urlsplit(value).path)
+    return unquote(place[1])
 
 
 def boolean(value: str) -> bool:
@@ -259,8 +267,11 @@ def moment(value: str) -> Moment:
 
     Eight digits are refused: `20260131` is a day to ISO 8601, and would be a morning in 1970 as milliseconds. So are
     nine to eleven: they are seconds, time.time()'s with a fraction, and as milliseconds they lie before March 1973; and
-    twelve or fourteen that are a time of day without its signs, as milliseconds in 1976 or 2612.
+    twelve or fourteen that are a time of day without its signs, as milliseconds in 1976 or 2612; and a year, alone or
+    with its month.
     """
+    if early := re.fullmatch(_YEAR_AND_MONTH, value):
+        raise ValueError(f"it looks like a year. {early['year']}-{early['month'] or '01'}-01 is accepted.")
     if re.fullmatch(r"[0-9]{8}", value):
         raise ValueError(_day_or_milliseconds(value))
     if seconds := re.fullmatch(r"([0-9]{9,11})(?:\.([0-9]+))?", value):

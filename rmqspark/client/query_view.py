@@ -73,7 +73,10 @@ class QueryView:
 
     @property
     def lag(self) -> int | None:
-        """Messages, as far as known."""
+        """Messages: of all its queues or none where it is reported, for some may be of a broker that does not answer;
+        else as far as known."""
+        if self.report is not None and self.queues:
+            return self.report.behind
         known = [queue.lag for queue in self.queues if queue.lag is not None]
         return sum(known) if known else None
 

@@ -1,5 +1,5 @@
-"""What to write instead of the options of Spark's Kafka sink that have no meaning here, and of those that only a source
-has; as `source.kafka_names`, and beside what `client.cluster_options` has."""
+"""What to write instead of the options of Spark's Kafka sink that have no meaning here; as
+`source.kafka_names`, and beside what `client.cluster_options` has."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ KAFKA_NAMES: Final = {
     "subscribe": "Use topic.",
     "subscribepattern": "Use topic, or a column topic.",
     "assign": "Use topic, and partitioner=column for its queues.",
-    "group": "Leave it out: transactionalId names who writes.",
-    "tags": "Write a column tags.",
     "includeheaders": "Write a column properties, a map.",
     "kafka.key.serializer": "Leave it out: columns are strings, body a string or binary.",
     "kafka.value.serializer": "Leave it out: column body is a string or binary.",

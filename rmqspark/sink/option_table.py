@@ -11,6 +11,7 @@ from rmqspark.options import Option, OptionTable, boolean, choice, integer, size
 from rmqspark.protocol.headers.txn import MAX_VERSION
 from rmqspark.protocol.names import check_sendable, check_transactional
 from rmqspark.sink.kafka_names import KAFKA_NAMES
+from rmqspark.sink.other_names import OTHER_NAMES
 
 MOST_QUEUES = 65_536  # that a topic can have; how many it may have is its brokers' to say
 
@@ -84,6 +85,6 @@ SINK_OPTIONS = OptionTable(
         Option("queues", "`8`", "queues of a topic that is created", integer(at_least=1, at_most=MOST_QUEUES)),
         *ACCESS_OPTIONS,
     ),
-    foreign=CLUSTER_KAFKA_NAMES | KAFKA_NAMES,
+    foreign=CLUSTER_KAFKA_NAMES | OTHER_NAMES | KAFKA_NAMES,
     ignored=frozenset({"checkpointlocation", "queryname"}),
 )

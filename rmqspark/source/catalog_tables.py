@@ -52,13 +52,16 @@ def with_options_of_table(schema: StructType, given: Mapping[str, str]) -> Mappi
     if not held:
         return given
     from rmqspark.source.option_table import SOURCE_OPTIONS  # of use to tables alone
-    from rmqspark.source.options import EXCLUSIVE
+    from rmqspark.source.options import EXCLUSIVE, NEEDED
 
     said = {SOURCE_OPTIONS.name_of(typed) for typed in given}
-    for names in EXCLUSIVE:
-        if not said.isdisjoint(names):
-            said.update(names)
-    return {name: value for name, value in held.items() if SOURCE_OPTIONS.name_of(name) not in said} | dict(given)
+    replaced = said.union(*(names for names in EXCLUSIVE if not said.isdisjoint(names)))
+    there = said | {name for typed in held if (name := SOURCE_OPTIONS.name_of(typed)) not in replaced}
+    # What belongs to a start that is replaced would be an error without it.
+    replaced |= {name for name, needed in NEEDED.items() if there.isdisjoint(needed)}
+    if "startingOffsets" in replaced:
+        replaced.add("groupOffsetReset")
+    return {name: value for name, value in held.items() if SOURCE_OPTIONS.name_of(name) not in replaced} | dict(given)
 
 
 def check_insert(schema: StructType, given: Mapping[str, str]) -> None:

@@ -150,7 +150,8 @@ class ClusterView:
     def is_deleted(self, topic: str, broker_names: Iterable[str]) -> bool:
         """Whether a topic of these brokers is gone for good: they are registered, and it is not.
 
-        While one of them is away, its topics are not listed either; they come back with it.
+        While one of them is away, its topics are not listed either; they come back with it. Where no name server
+        answers, nobody says that it is.
         """
 
         def ask() -> bool:
@@ -163,7 +164,12 @@ class ClusterView:
                 return True
             return False
 
-        return self._patiently(ask)
+        try:
+            return self._patiently(ask)
+        except RmqError as error:
+            if may_pass(error):
+                return False
+            raise
 
     def _look_patiently(self, missing_topics_allowed: bool, outages_allowed: bool) -> Snapshot:
         """Where a last try fails and outages are allowed, once more without whoever has then begun to be away."""
@@ -244,13 +250,23 @@ class ClusterView:
         now_ms = self._clock.monotonic_ms()
         is_due = now_ms - self._routed_ms >= ROUTE_MAX_AGE_MS
         if self._subscription.pattern is not None and (is_due or self._matching is None):
-            self._matching = tuple(filter(self._subscription.matches, user_topics(self._client)))
+            self._matching = self._look_for_matching()
         topics = self._subscription.topics if self._matching is None else self._matching
         if is_due:
             self._routed_ms = now_ms
             for topic in topics:
                 self._client.expire_route(topic)
         return topics
+
+    def _look_for_matching(self) -> tuple[str, ...]:
+        """The topics that subscribePattern finds. Where no name server answers, those that are known are read on, as
+        topics that are named, by the routes that are known."""
+        try:
+            return tuple(filter(self._subscription.matches, user_topics(self._client)))
+        except RmqError as error:
+            if self._matching is None or not may_pass(error):
+                raise
+            return self._matching
 
     def _offsets(
         self, code: RequestCode, queues: Iterable[MessageQueue], header: Callable[[MessageQueue], msgspec.Struct]

@@ -6,8 +6,8 @@ over a newline (behind a closing brace no value may begin), each body holds one 
 bodies means one in each. Whatever Arrow refuses, a single body of a thousand too, is left to the slower way, a body at
 a time in Python (`json_values`), for the block of rows that it is in.
 
-The two agree but for what Python's parser has limits to: in a field that nobody reads, the fast way lets pass an array
-nested a thousand deep, or a number of five thousand digits.
+The two agree but for what Python's parser has limits to: the fast way lets pass a number of five thousand digits, and
+in a field that nobody reads an array nested a thousand deep, and a `-NaN`.
 
 Fields of other types than `_FAST` (maps, binary, dates and long decimals inside of structs) are read in the slower way
 only: Arrow reads them from other JSON than Spark does.
@@ -33,7 +33,7 @@ BLOCK_ROWS = 512
 
 _MAX_DECIMAL_DIGITS = 38
 _NEWLINE, _OPEN, _CLOSE = b"\n{}"
-_WHOLE_MINUS_ZERO = re.compile(rb"-0[\s,}\]]")
+_NOT_SPARKS = re.compile(rb"-0[\s,}\]]|-NaN")  # Arrow makes -0.0 of a whole -0, and takes the other; Spark does neither
 _FAST = (
     pa.types.is_boolean, pa.types.is_signed_integer, pa.types.is_floating, pa.types.is_string, pa.types.is_decimal,
 )  # fmt: skip
@@ -83,7 +83,7 @@ class JsonBodies:
             columns = [_as_wanted(table.column(field.name), field.type) for field in self._schema]
         except pa.ArrowInvalid:
             return None
-        is_doubtful = any(map(_has_minus_zero, columns)) and _WHOLE_MINUS_ZERO.search(text)
+        is_doubtful = any(map(_may_not_be_sparks, columns)) and _NOT_SPARKS.search(text)
         return None if is_doubtful else columns
 
     def _one_by_one(self, bodies: Any) -> Parsed:
@@ -156,17 +156,18 @@ def _as_wanted(column: Any, kind: Any) -> Any:
     return array if array.type == kind else array.cast(kind)
 
 
-def _has_minus_zero(array: Any) -> bool:
-    """Whether there is a zero with a sign in a column. Arrow makes one of a whole -0, too, where Spark makes 0.0."""
+def _may_not_be_sparks(array: Any) -> bool:
+    """Whether there is a zero with a sign in a column, or no number."""
     kind = array.type
     if pa.types.is_struct(kind):
-        return any(_has_minus_zero(array.field(number)) for number in range(kind.num_fields))
+        return any(_may_not_be_sparks(array.field(number)) for number in range(kind.num_fields))
     if pa.types.is_list(kind):
-        return _has_minus_zero(array.values)
+        return _may_not_be_sparks(array.values)
     if not pa.types.is_floating(kind):
         return False
-    bits = pa.int32() if kind.bit_width == 32 else pa.int64()  # as a whole number it is the least there is
-    return bool(pc.index(array.view(bits), -1 << (kind.bit_width - 1)).as_py() >= 0)
+    bits = pa.int32() if kind.bit_width == 32 else pa.int64()  # as a whole number -0.0 is the least there is
+    has_minus_zero = pc.index(array.view(bits), -1 << (kind.bit_width - 1)).as_py() >= 0
+    return bool(has_minus_zero or pc.any(pc.is_nan(array)).as_py())
 
 
 def _joined(parts: list[Parsed]) -> Parsed:

@@ -10,13 +10,15 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 if TYPE_CHECKING:
     from datetime import tzinfo
 
-_DATE = re.compile(r"\s*(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})(?:[T ].*)?)?)?\s*", re.ASCII | re.DOTALL)
+BLANKS = "".join(map(chr, (*range(ord(" ") + 1), 0x7F)))
+_DATE = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})(?:[T ].*)?)?)?", re.ASCII | re.DOTALL)
 _MOMENT = re.compile(
-    r"\s*(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})"
-    r"(?:[T ](\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d{0,9}))?)?)?\s*([A-Za-z+-][\w:/+-]*)?)?)?)?\s*",
+    r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})"
+    r"(?:[T ](\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?)?\s*([A-Za-z+-][\w:/+-]*)?)?)?)?",
     re.ASCII,
 )
-_OFFSET = re.compile(r"([+-])(\d{1,2})(?::?(\d{2}))?", re.ASCII)
+_OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?([0-5]\d)|:(\d))?", re.ASCII)
+_NO_ZONES = re.compile("localtime|posixrules|Factory|(?:posix|right)/.*")  # files beside those of zones
 _PARTS = ((1, 1), (2, 1), (3, 1), (4, 0), (5, 0), (6, 0))  # of a match, and what they are where they are missing
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _CALENDAR_CYCLE_YEARS = 400  # so many years later every date of the calendar comes again
@@ -25,7 +27,7 @@ _CALENDAR_CYCLE = timedelta(days=146_097)
 
 def days_since_1970(text: str) -> int | None:
     """Days to a date, None for what is none: `2024-01-31`, `2024-1`, `2024`, and the date of a time."""
-    match = _DATE.fullmatch(text)
+    match = _DATE.fullmatch(text.strip(BLANKS))
     if match is None:
         return None
     year, cycles = _within_python(int(match[1]))
@@ -39,7 +41,7 @@ def days_since_1970(text: str) -> int | None:
 def microseconds_since_1970(text: str, *, zoned: bool) -> int | None:
     """Microseconds to an ISO-8601 time, None for what is none. With `zoned` it is in UTC unless it says otherwise
     (`Z`, `+02:00`, `Europe/Berlin`), else it must name no zone."""
-    match = _MOMENT.fullmatch(text)
+    match = _MOMENT.fullmatch(text.strip(BLANKS))
     if match is None or (match[8] and not zoned):
         return None
     named_year, month, day, hour, minute, second = (int(match[part] or least) for part, least in _PARTS)
@@ -59,6 +61,8 @@ def _within_python(year: int) -> tuple[int, int]:
 
 def _zone(name: str) -> tzinfo:
     if offset := _OFFSET.fullmatch(name):
-        ahead = timedelta(hours=int(offset[2]), minutes=int(offset[3] or 0))
+        ahead = timedelta(hours=int(offset[2]), minutes=int(offset[3] or offset[4] or 0))
         return timezone(ahead if offset[1] == "+" else -ahead)
-    return UTC if name in ("Z", "UTC", "GMT") else ZoneInfo(name)
+    if _NO_ZONES.fullmatch(name):
+        raise ValueError(name)
+    return UTC if name in ("Z", "UTC", "GMT", "UT") else ZoneInfo(name)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Callable, Iterable
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Any
@@ -33,17 +34,18 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from rmqspark.source.json_times import days_since_1970, microseconds_since_1970
+from rmqspark.source.json_times import BLANKS, days_since_1970, microseconds_since_1970
 
 Convert = Callable[[Any], Any]
 
 _WHOLE: dict[type[DataType], int] = {ByteType: 8, ShortType: 16, IntegerType: 32, LongType: 64}
 _NO_NUMBERS = {
     "NaN": float("nan"),
-    **dict.fromkeys(("Infinity", "INF", "+INF", "+Infinity"), float("inf")),
+    **dict.fromkeys(("Infinity", "+INF", "+Infinity"), float("inf")),
     **dict.fromkeys(("-Infinity", "-INF"), float("-inf")),
 }
 _EXACT = Context(prec=39)  # a decimal of Spark has 38 digits at most, and rounding up can add one that is too many
+_BASE64_BLANKS = re.compile(r"([^\0- ]{4})[\0- ]*")  # MIME breaks lines between groups of four letters
 _SHOWN = 40  # of a value that does not fit
 
 
@@ -58,8 +60,8 @@ class Unfit(ValueError):
 
     @property
     def reason(self) -> str:
-        """`customer.age: "x" is no int`."""
-        return f"{'.'.join(self.path)}: {self.story}" if self.path else self.story
+        """`customer.age: "x" is no int`, as a text that can be sent."""
+        return _encodable(f"{'.'.join(self.path)}: {self.story}" if self.path else self.story)
 
     def inside(self, name: str, partial: Any = None) -> Unfit:
         """The same, of whatever holds the value under `name`."""
@@ -76,15 +78,19 @@ def document_reader(fields: StructType) -> Callable[[bytes], dict[str, Any]]:
 
     def read(body: bytes) -> dict[str, Any]:
         try:
-            document = json.loads(body.decode("utf-8", "replace"), parse_float=parse_float)
-        except RecursionError:
+            values: dict[str, Any] = convert(parsed(body))
+        except RecursionError:  # what is read at this depth may not be written any more, as a text or in an error
             raise Unfit("it is nested too deeply") from None
+        return values
+
+    def parsed(body: bytes) -> dict[str, Any]:
+        try:
+            document = json.loads(body.decode("utf-8", "replace"), parse_float=parse_float)
         except ValueError as error:
             raise Unfit(f"it is no JSON: {error}") from None
         if not isinstance(document, dict):
             raise Unfit("it is no JSON object")
-        values: dict[str, Any] = convert(document)
-        return values
+        return document
 
     return read
 
@@ -191,9 +197,8 @@ def _decimal(precision: int, scale: int) -> Convert:
         if isinstance(value, bool) or not isinstance(value, (int, Decimal, str)):
             raise _unfit(value, f"decimal({precision},{scale})")
         try:
-            exact = Decimal(value)
-            is_trimmed = not isinstance(value, str) or value == value.strip()
-            fits = is_trimmed and exact.is_finite() and exact.copy_abs() < bound
+            exact = Decimal(_digits(value) if isinstance(value, str) else value)
+            fits = exact.is_finite() and exact.copy_abs() < bound
             rounded = exact.quantize(unit, ROUND_HALF_UP, _EXACT) if fits else exact
         except InvalidOperation:
             raise _unfit(value, f"decimal({precision},{scale})") from None
@@ -202,6 +207,13 @@ def _decimal(precision: int, scale: int) -> Convert:
         return rounded
 
     return convert
+
+
+def _digits(text: str) -> str:
+    """What Java's BigDecimal is given by Spark: no commas. Of what Python takes, it takes no blanks and underscores."""
+    if "_" in text or text != text.strip():
+        raise InvalidOperation
+    return text.replace(",", "")
 
 
 def _double(value: Any) -> float:
@@ -241,7 +253,7 @@ def _binary(value: Any) -> bytes:
     if not isinstance(value, str):
         raise _unfit(value, "Base64")
     try:
-        return base64.b64decode(value, validate=True)
+        return base64.b64decode(_BASE64_BLANKS.sub(r"\1", value.lstrip(BLANKS)), validate=True)
     except ValueError:
         raise _unfit(value, "Base64") from None
 

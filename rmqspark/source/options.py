@@ -47,7 +47,7 @@ _STARTS = ("startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp")
 _ENDS = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 EXCLUSIVE = (("subscribe", "subscribePattern", "assign"), ("tags", "sql"), _STARTS, _ENDS)
 
-_NEEDED = {
+NEEDED = {
     "startingOffsetsByTimestampStrategy": ("startingTimestamp", "startingOffsetsByTimestamp"),
     "maxTriggerDelay": ("minOffsetsPerTrigger",),
 }
@@ -127,7 +127,7 @@ def read_options(given: Mapping[str, str]) -> dict[str, Any]:
         exclusive(values, names_of_one)
     for name in _NEEDS_BROKER:
         exclusive(values, ("store", name))
-    for name, needed in _NEEDED.items():
+    for name, needed in NEEDED.items():
         if name in values and not any(other in values for other in needed):
             raise InvalidArgument(f"{name} has no meaning without {' or '.join(needed)}.")
     _subscription(values)

@@ -10,6 +10,10 @@ from __future__ import annotations
 from typing import Final
 
 _BY_THE_MEGABYTE: Final = "Leave it out: a request brings as many messages as fit into its answer."
+_OF_THE_SINK: Final = (
+    *("deliveryguarantee", "transactionalid", "txnappid", "transactionversion", "txnversion", "onstaleversion"),
+    *("onreplaymismatch", "partitioner", "compression", "batchbytes", "autocreatetopic", "queues"),
+)
 _OF_THE_STREAM: Final = "Give it where the stream is written, not where it is read."
 _PATIENCE: Final = "Use fetchOffset.numRetries and fetchOffset.retryIntervalMs."
 
@@ -18,7 +22,7 @@ OTHER_NAMES: Final = {
     "topics": "Use subscribe.",
     "checkpointlocation": _OF_THE_STREAM,
     "queryname": _OF_THE_STREAM,
-    "transactionalid": "It is the sink's.",
+    **dict.fromkeys(_OF_THE_SINK, "It is the sink's."),
     "subexpression": "Use tags, or sql.",
     "pullbatchsize": _BY_THE_MEGABYTE,
     "pulltimeout": _PATIENCE,

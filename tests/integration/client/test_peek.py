@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 import rmqspark
+from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.errors import ConnectionLost, InvalidArgument, MissingExtra, TopicNotFound
 from rmqspark.model import Message, MessageQueue
 from rmqspark.notebook import _tails
+from rmqspark.protocol.headers.produce import SendMessageRequestHeaderV2
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,6 +37,21 @@ def test_the_newest_messages_as_a_frame(rmq: Rmq) -> None:
     assert len(whole) == 21
     odd = whole[whole["tags"] == "paid"].iloc[0]  # which need not be among the last: one millisecond may have them all
     assert (odd["body"], odd["keys"]) == (b"\xff", "a b")
+
+
+def test_a_message_that_was_born_when_nobody_will_see_it(rmq: Rmq) -> None:
+    """Its sender may have taken microseconds for milliseconds. The other messages are seen all the same."""
+    pytest.importorskip("pandas")
+    rmq.create_topic("odd")
+    rmq.send("odd", b"before")
+    header = SendMessageRequestHeaderV2(
+        a="g", b="odd", c="TBW102", d=4, e=0, f=0, g=1_700_000_000_000_000, h=0, i="", j=0, k=False, m=False, n=""
+    )
+    with ClusterClient(rmq.namesrv) as client:
+        (queue, *_) = client.publish_queues("odd")
+        client.broker(queue.broker_name).submit_send(header, b"odd", timeout_ms=5_000).result().raise_for_code()
+    frame = rmqspark.peek("odd", namesrv=rmq.namesrv)
+    assert dict(zip(frame["body"], frame["bornTimestamp"].isna(), strict=True)) == {"before": False, "odd": True}
 
 
 def test_a_topic_without_messages(rmq: Rmq) -> None:

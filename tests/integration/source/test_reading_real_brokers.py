@@ -136,6 +136,40 @@ def test_a_broker_that_is_out_of_sight_holds_nobody_up(subscription: Subscriptio
         assert set(query.latest(away, None).positions.values()) == {1}
 
 
+@pytest.mark.parametrize("subscription", [ORDERS, Subscription((), pattern="ord.*")])
+def test_what_is_known_is_read_on_where_no_name_server_answers(subscription: Subscription, clock: ManualClock) -> None:
+    """Topics that are named and those that match a pattern: their brokers are there. A query that is new is told."""
+    with cluster() as one, ClusterClient(one.namesrv, clock=clock) as client:
+        with AdminClient(one.namesrv) as admin:
+            admin.create_topic("orders", queues=2)
+        view = ClusterView(client, subscription, AT_ONCE)
+        assert view.snapshot().ends == {Q0: 0, Q1: 0}
+        one.stop_name_server(0)
+        clock.advance(ms=ROUTE_MAX_AGE_MS)
+        assert view.snapshot().ends == {Q0: 0, Q1: 0}
+        with ClusterClient(one.namesrv, clock=clock) as new, pytest.raises(Unreachable, match="No name server"):
+            ClusterView(new, subscription, AT_ONCE).snapshot()
+
+
+def test_a_topic_out_of_sight_is_not_deleted_where_no_name_server_answers(clock: ManualClock) -> None:
+    """One that matches a pattern, and whose broker is away: the other is read on, and nothing is taken for lost."""
+    both = Subscription((), pattern="orders|bills")
+    with cluster(brokers=2) as pair, ClusterClient(pair.namesrv, clock=clock) as client:
+        with AdminClient(pair.namesrv) as admin:
+            admin.create_topic("orders", queues=1, brokers=["broker-a"])
+            admin.create_topic("bills", queues=1, brokers=["broker-b"])
+        options = SourceOptions(both, start=Earliest(), group="billing", retry=AT_ONCE)
+        view, group = ClusterView(client, both, AT_ONCE), WholeGroup(GroupProgress(client))
+        query = Progress(options, view, group, Rewinds(client, AT_ONCE), clock=clock, entropy=SystemEntropy())
+        start = query.latest(query.initial(), None)
+        pair.stop_broker("broker-b")
+        clock.advance(ms=ROUTE_MAX_AGE_MS)
+        assert query.latest(start, None) == start
+        pair.stop_name_server(0)
+        clock.advance(ms=ROUTE_MAX_AGE_MS)
+        assert query.latest(start, None) == start
+
+
 def test_an_idle_query_does_not_hammer_the_broker(mq: LocalCluster, client: ClusterClient, clock: ManualClock) -> None:
     """What was asked a moment ago is not asked again."""
     view = ClusterView(client, ORDERS, AT_ONCE)

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
         (directory, "stores", "stores"),
         (directory, "file:///data/a%20b", "/data/a b"),
         (directory, "file:/data", "/data"),
+        (directory, "FILE://localhost/data", "/data"),
+        (directory, "file:///stores#2/?", "/stores#2/?"),
         (json_object, '{"a": 1}', {"a": 1}),
         (moment, "1700000000000", Moment(1_700_000_000_000)),
         (moment, "2023-11-14T23:13:20+01:00", Moment(1_700_000_000_000)),
@@ -62,6 +64,7 @@ def test_values_are_read(read: Callable[[str], Any], value: str, expected: objec
     [
         (text, ""),
         (directory, ""),
+        (directory, "file://data/stores"),
         (directory, "hdfs://namenode:8020/data"),
         (directory, "s3a://bucket/data"),
         (boolean, "1"),
@@ -119,6 +122,8 @@ def test_seconds_are_not_taken_for_milliseconds(seconds: str, milliseconds: str)
 @pytest.mark.parametrize(
     ("digits", "meant"),
     [
+        ("2026", "a year. 2026-01-01 is accepted"),
+        ("202611", "a year. 2026-11-01 is accepted"),
         ("202611251000", "a time without its signs. 2026-11-25T10:00 is accepted"),
         ("20261125100059", "a time without its signs. 2026-11-25T10:00:59 is accepted"),
         ("1795600800123456", "micro- or nanoseconds since 1970. Milliseconds are accepted: 1795600800123."),
@@ -131,6 +136,7 @@ def test_digits_that_are_no_milliseconds(digits: str, meant: str) -> None:
     """Taken for milliseconds, or for ISO 8601, they are times that no message can have; the error has what is meant."""
     with pytest.raises(ValueError, match=meant):
         moment(digits)
+    assert moment("202613") == Moment(202_613)  # no month
     assert moment("202699251000") == Moment(202_699_251_000)  # no day
     assert moment("1795600800123") == Moment(1_795_600_800_123)
 

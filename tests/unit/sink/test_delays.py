@@ -89,6 +89,8 @@ def test_what_is_past_is_no_mistake() -> None:
         ({"delayLevel": pa.array([-1, 1])}, "Row 7 .* 'delayLevel' is not from 0 to 18"),
         ({"deliverTime": pa.array([1, -1])}, "Row 8 .* 'deliverTime' is before 1970"),
         ({"deliverTime": pa.array([None, 1_800_000_000])}, "Row 8 .* 'deliverTime' looks like seconds since 1970"),
+        ({"deliverTime": pa.array([1_800_000_000_000_000, 0])}, "Row 7 .* looks like micro- or nanoseconds since 1970"),
+        ({"deliverTime": pa.array([None, (1 << 63) - 1])}, "Row 8 .* looks like micro- or nanoseconds since 1970"),
         ({"delayLevel": pa.array([0, 3]), "deliverTime": pa.array([9, 9])}, "Row 8 .* exclude each other"),
     ],
 )

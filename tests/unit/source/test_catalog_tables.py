@@ -7,6 +7,7 @@ from pyspark.sql.types import StructType
 
 from rmqspark.errors import InvalidArgument, NotSupported, RmqError
 from rmqspark.source.catalog_tables import check_insert, is_catalog_table, table_columns, with_options_of_table
+from rmqspark.source.options import SourceOptions
 from rmqspark.source.schema import check_schema, default_schema
 
 ORDERS = {"namesrv": "h:1", "subscribe": "orders", "tags": "paid", "startingtimestamp": "-1h"}
@@ -56,6 +57,40 @@ def test_a_query_adds_to_the_options_of_its_table(given: dict[str, str], read_wi
     found = with_options_of_table(made_with(ORDERS), given)
     expected = {name: value for name, value in read_with.items() if value is not None}
     assert {spelled.get(name, name): value for name, value in found.items()} == expected
+
+
+@pytest.mark.parametrize(
+    ("held", "given", "kept"),
+    [
+        (
+            {"startingtimestamp": "-1h", "startingoffsetsbytimestampstrategy": "latest"},
+            {"startingOffsets": "latest"},
+            (),
+        ),
+        (
+            {"startingtimestamp": "-1h", "startingoffsetsbytimestampstrategy": "latest"},
+            {"startingOffsetsByTimestamp": '{"orders":"-2h"}'},
+            ("startingoffsetsbytimestampstrategy",),
+        ),
+        (
+            {"startingoffsets": "group", "group": "g", "groupoffsetreset": "earliest"},
+            {"startingTimestamp": "-1h"},
+            ("group",),
+        ),
+        (
+            {"startingoffsets": "group", "group": "g", "groupoffsetreset": "earliest"},
+            {"tags": "paid"},
+            ("startingoffsets", "group", "groupoffsetreset"),
+        ),
+    ],
+)
+def test_a_query_that_starts_elsewhere_is_rid_of_what_belongs_to_its_tables_start(
+    held: dict[str, str], given: dict[str, str], kept: tuple[str, ...]
+) -> None:
+    """Beside the start that the query names it would be an error, which nobody could do anything about."""
+    found = with_options_of_table(made_with({"subscribe": "orders", **held}), given)
+    assert found == {"subscribe": "orders", **{name: held[name] for name in kept}, **given}
+    SourceOptions.parse(found, streaming=True)
 
 
 def test_the_columns_of_a_table_are_read() -> None:

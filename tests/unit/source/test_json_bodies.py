@@ -95,6 +95,11 @@ NOON = datetime(2024, 1, 2, 12, tzinfo=UTC)
         (b'{"s":"\\ud800"}', {"s": "?"}),
         (b'{"s":"\xff"}', {"s": "\N{REPLACEMENT CHARACTER}"}),
         (b'{"e":1.255}', {"e": Decimal("1.26")}),
+        (b'{"e":"1,234.5"}', {"e": Decimal("1234.50")}),
+        (b'{"t":"2024-01-02T12:00:00.0000000000Z"}', {"t": NOON}),
+        (b'{"t":"2024-01-02T14:00:00 GMT+2"}', {"t": NOON}),
+        (b'{"t":"2024-01-02T12:01:00+0:1"}', {"t": NOON}),
+        (b'{"t":" 2024-01-02T12:00:00 UT\\u0001"}', {"t": NOON}),
         (b'{"d":1e400}', {"d": float("inf")}),
     ],
 )
@@ -111,6 +116,7 @@ def test_bodies_that_parse(body: bytes, values: dict[str, Any]) -> None:
     [
         (b'{"m":{"a":1,"b":null}}', {"m": [("a", 1), ("b", None)]}),
         (b'{"y":"aGVsbG8="}', {"y": b"hello"}),
+        (b'{"y":" aGVs\\r\\nbG8=\\n"}', {"y": b"hello"}),
         (b'{"tn":"2024-01-02 12:00"}', {"tn": datetime(2024, 1, 2, 12)}),  # noqa: DTZ001 it has no zone
         (b'{"n":{"day":"2024-01-02"}}', {"n": {"day": date(2024, 1, 2)}}),
     ],
@@ -134,6 +140,7 @@ def test_fields_that_only_the_slower_way_reads(body: bytes, values: dict[str, An
         (b'{"i":1.0}', "i: 1.0 is no int", {}),
         (b'{"i":2147483648}', "i: 2147483648 is no int", {}),
         (b'{"b":1}', "b: 1 is no boolean", {}),
+        (b'{"b":"\\ud800"}', r'b: "\?" is no boolean', {}),
         (b'{"d":"1"}', 'd: "1" is no double', {}),
         (b'{"e":123456789.1}', r"e: 123456789.1 is no decimal\(10,2\)", {}),
         (b'{"t":"tomorrow"}', 't: "tomorrow" is no timestamp', {}),
@@ -141,7 +148,14 @@ def test_fields_that_only_the_slower_way_reads(body: bytes, values: dict[str, An
         (b'{"t":"2024-01-01T00:00:00 Nowhere/City"}', "is no timestamp", {}),
         (b'{"t":"2024-01-01T00:00:00 America"}', "is no timestamp", {}),
         (b'{"t":"2024-01-01T00:00:00+99:99"}', "is no timestamp", {}),
+        (b'{"t":"2024-01-01T00:00:00+01:60"}', "is no timestamp", {}),
+        (b'{"t":"2024-01-01T00:00:00 localtime"}', "is no timestamp", {}),
+        (b'{"t":"2024-01-01T00:00:00 right/UTC"}', "is no timestamp", {}),
+        (b'{"t":"2024-01-01T00:00:00' + b" " * 200_000 + b'!"}', "is no timestamp", {}),
         (b'{"t":"10000-01-01"}', "is no timestamp", {}),
+        (b'{"e":"1_0"}', 'e: "1_0" is no decimal', {}),
+        (b'{"d":-NaN}', "no JSON", {}),
+        (b'{"d":"INF"}', 'd: "INF" is no double', {}),
         (b'{"day":19000}', "day: 19000 is no date", {}),
         (b'{"n":{"x":"q","y":["a"]}}', 'n.x: "q" is no smallint', {"n": {"x": None, "y": ["a"]}}),
         (b'{"a":[1,"x"],"l":1}', 'a.1: "x" is no bigint', {"l": 1}),
@@ -154,6 +168,14 @@ def test_bodies_that_do_not_parse(body: bytes, reason: str, left: dict[str, Any]
     assert list(parsed.bad) == [1]
     assert re.search(reason, parsed.bad[1])
     assert rows(FAST, body) == [left]
+
+
+@pytest.mark.parametrize("kind", [StringType(), LongType(), ArrayType(StringType())])
+def test_no_depth_is_too_much(kind: DataType) -> None:
+    """What Python can just read it may not be able to write: as a text, or into what is said of it."""
+    read = fields(v=kind)
+    for depth in range(900, 1001):
+        parse(read, b'{"v":' + b"[" * depth + b"]" * depth + b"}\n")
 
 
 EXACT = DecimalType(38, 18)
@@ -278,9 +300,38 @@ JSON_VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from([*"xyq"]), inner, max_size=3),
     max_leaves=6,
 )
+AS_WRITTEN = st.sampled_from(
+    [
+        *(
+            "-0",
+            "01",
+            "+1",
+            "1.",
+            ".5",
+            "1e",
+            "-",
+            "NaN",
+            "-NaN",
+            "Infinity",
+            "-Infinity",
+            "+INF",
+            "nan",
+            "tru",
+            "TRUE",
+        ),
+        *("0.005", "99999999.999", "1e309", "5e-324", "3.4028236e38", "1e-46", "9223372036854775808", "8796093022207"),
+        *('"1_0"', '"1,0"', '"INF"', '"2024-01-02T10Z"', '"2024-01-02T24:00"', '"2024-01-02T10:00:00.1234567891"'),
+        *('"2024-01-02T10:00:00+18:30"', '"2024-01-02T10:00:00+00:60"', '"20240102"', '"0000-02-29"', '"\\ud800"'),
+        *('"\\x"', '"\\/"', '"a\tb"', '{"x":1,"x":2}', '{"x":1.0}', '{"y":[1]}', "[1.0]", "[[1]]", '{"x":-0}'),
+    ]
+)
+TEXTS = st.lists(st.tuples(st.sampled_from(FAST.fieldNames()), AS_WRITTEN), max_size=3).map(
+    lambda pairs: "{" + ",".join(f'"{name}":{value}' for name, value in pairs) + "}"
+)
 DOCUMENTS = st.dictionaries(st.sampled_from([*FAST.fieldNames(), "other"]), JSON_VALUES, max_size=4)
 BODIES = (
     DOCUMENTS.map(lambda document: json.dumps(document).encode())
+    | TEXTS.map(str.encode)
     | st.binary(max_size=20)
     | st.sampled_from([b'{"d":-0}', b'{"f":-0.0,"d":0}', b'{"d":-0.0,"n":{"x":-0}}'])
     | st.sampled_from(

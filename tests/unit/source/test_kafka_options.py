@@ -11,6 +11,7 @@ from rmqspark.errors import InvalidArgument
 from rmqspark.model import MessageQueue
 from rmqspark.options import Moment
 from rmqspark.sink.option_table import SINK_OPTIONS
+from rmqspark.sink.schema import WRITTEN_COLUMNS
 from rmqspark.source.admission import Limits
 from rmqspark.source.option_table import SOURCE_OPTIONS
 from rmqspark.source.options import RetryPolicy, SourceOptions
@@ -85,6 +86,8 @@ def test_a_strategy_for_times_after_the_last_message() -> None:
     ("name", "hint"),
     [
         ("kafka.bootstrap.servers", "namesrv"),
+        ("bootstrap.servers", "namesrv"),
+        ("sasl.jaas.config", "accessKey and secretKey"),
         ("kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries"),
         ("groupIdPrefix", "Use group"),
         ("kafka.group.id", "Use group"),
@@ -118,6 +121,8 @@ def test_options_that_only_kafkas_source_has(name: str, hint: str) -> None:
         ("kafka.bootstrap.servers", "namesrv"),
         ("includeHeaders", "properties"),
         ("kafka.acks", "flush mode"),
+        ("acks", "flush mode"),
+        ("key", "shardingKey"),
         ("kafka.enable.idempotence", "deliveryGuarantee"),
         ("kafka.transactional.id", "transactionalId"),
         ("kafka.compression.type", "Use compression"),
@@ -135,10 +140,20 @@ def test_options_that_only_kafkas_sink_has(name: str, hint: str) -> None:
         SINK_OPTIONS.read({"topic": "t", name: "x"})
 
 
+def test_options_of_the_other_side_are_known() -> None:
+    """What the sink alone has is likened to nothing of the source, and the other way round; nor are columns to options
+    of the sink."""
+    for table, other in ((SOURCE_OPTIONS, SINK_OPTIONS), (SINK_OPTIONS, SOURCE_OPTIONS)):
+        own = {name.lower() for option in table.options for name in option.names}
+        others = {name.lower() for option in other.options for name in option.names}
+        assert table.foreign.keys() >= others - own
+    assert SINK_OPTIONS.foreign.keys() >= {name.lower() for name in WRITTEN_COLUMNS if name != "topic"}
+
+
 def test_hints_name_options_that_there_are() -> None:
-    """No hint sends anybody to an option that the table does not have."""
+    """No hint sends anybody to an option that the table does not have, or a column that nobody writes."""
     for table in (SOURCE_OPTIONS, SINK_OPTIONS):
         known = {option.name for option in table.options}
         for hint in table.foreign.values():
             named = re.findall(r"fetchOffset\.[a-zA-Z]+|\b[a-z]+[A-Z][a-zA-Z]*\b", hint)
-            assert known.issuperset(named), hint
+            assert (known | set(WRITTEN_COLUMNS)).issuperset(named), hint
