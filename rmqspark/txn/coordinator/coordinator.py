@@ -174,14 +174,15 @@ class Coordinator:
 
     async def complete_pending(self) -> None:
         """Has decisions completed, and confirmed to be on disk, that no later batch does it for: those that were
-        pending a round ago, too."""
-        await self._journal.flushed()
+        pending a round ago, too. FlushTimeout where the disk, or slaves, do not have them yet."""
         pending = {(txn.transactional_id, txn.pending[0].version): txn for txn in self._ledger if txn.pending}
         due: dict[str, list[Transaction]] = {}
         for txn in (pending[key] for key in pending if key in self._pending):
             for broker in txn.brokers_left():
                 due.setdefault(broker, []).append(txn)
         self._pending = set(pending)
+        if due:
+            await self._journal.flushed()
         await self._confirmations.ask(due)
         self._rollout.forget_finished()
 
