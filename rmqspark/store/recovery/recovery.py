@@ -130,17 +130,18 @@ class Recovery:
         return 0, 0
 
     def _find_start_as_rocketmq(self) -> tuple[int, int]:
-        """All files but the newest that holds records were finished once, so their content counts as durable."""
+        """All files but the newest that holds records were finished once, so their content counts as durable. Queues
+        may end before the checkpoint, or not be there: RocketMQ can keep them in RocksDB."""
         self._find_ends_by_scan(whole=False)
         heads = [(segment.base, _first_store_timestamp(segment)) for segment in self._log.segments]
         begun = [(base, stored_ms) for base, stored_ms in heads if stored_ms is not None]
         watermark = begun[-1][0] if begun else self._log.min_offset
-        if self._last_run.was_closed:
-            reached = max((queue.end_physical_offset() for queue in self._queues), default=0)
-            starts = [base for base, _ in begun if base <= reached]
-        else:
-            starts = [base for base, stored_ms in begun if 0 < stored_ms <= self._checkpoint.min_timestamp_ms]
-        return (starts[-1] if starts else self._log.min_offset), watermark
+        reached = max((queue.end_physical_offset() for queue in self._queues), default=0)
+        in_queues = [(base, stored_ms) for base, stored_ms in begun if base <= reached]
+        if not self._last_run.was_closed:
+            settled_ms = self._checkpoint.min_timestamp_ms
+            in_queues = [(base, stored_ms) for base, stored_ms in in_queues if 0 < stored_ms <= settled_ms]
+        return (in_queues[-1][0] if in_queues else self._log.min_offset), watermark
 
     def _finish_deletions(self) -> None:
         """Removes the queues that were to go with a topic, where its deletion was noted and then cut short."""

@@ -384,6 +384,26 @@ def test_a_store_that_rocketmq_wrote_last(normal_exit: bool) -> None:
     assert bench.store.damage == ()
 
 
+@pytest.mark.parametrize("normal_exit", [True, False])
+def test_a_store_of_rocketmqs_that_has_no_queues(normal_exit: bool) -> None:
+    """They were deleted to be made again, or RocksDB had them: all there is comes from the log."""
+    bench = StoreBench(CLEAN)
+    for number in range(24):
+        bench.clock.advance(hours=1)
+        bench.send("t", 0, b"m%03d" % number)
+    messages = all_bodies(bench)
+    bench.store.close()
+    times = Checkpoint.decode(bench.read_file("checkpoint"))
+    foreign = Checkpoint(times.log_timestamp_ms, times.queues_timestamp_ms).encode()[:40]
+    bench.write_file("checkpoint", foreign.ljust(4096, b"\0"))
+    for path in bench.content("consumequeue"):
+        bench.files.unlink(path)
+    if not normal_exit:
+        bench.write_abort(b"4711")
+    bench.open()
+    assert all_bodies(bench) == messages
+
+
 def test_a_queue_that_starts_in_the_middle() -> None:
     """A queue whose first messages left the log with their files begins where the log does, blank entries before."""
     bench = StoreBench(CLEAN)
