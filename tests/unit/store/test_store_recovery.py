@@ -22,7 +22,7 @@ from rmqspark.store.checkpoint import Checkpoint
 from rmqspark.store.config import StoreConfig
 from rmqspark.store.direct.offline import OfflineStore
 from rmqspark.store.draft import Draft, RowRun, Run
-from rmqspark.store.files import write_whole
+from rmqspark.store.files import make_directories, write_whole
 from rmqspark.store.message_store import MessageStore
 from rmqspark.store.queues.consume_queue import ENTRY
 from rmqspark.store.reading.reader import ReadStatus
@@ -502,6 +502,19 @@ def test_a_store_made_with_other_file_sizes_says_so() -> None:
     bench.config = StoreConfig(**{**CLEAN.__dict__, "mapped_file_size_commit_log": 512})
     with pytest.raises(StoreError, match="mapped_file_size"):
         bench.open()
+
+
+def test_a_store_whose_log_is_dledgers_is_left_alone() -> None:
+    """Without that log its queues would go, with which RocketMQ reads on."""
+    bench = filled(CLEAN)
+    bench.store.close()
+    for path in bench.content("commitlog"):
+        bench.files.unlink(path)
+    make_directories(bench.files, "dledger-n0/data")
+    before = bench.content("consumequeue")
+    with pytest.raises(StoreError, match="dledger-n0"):
+        bench.open()
+    assert bench.content("consumequeue") == before
 
 
 def test_deleted_topics_are_gone() -> None:
