@@ -65,12 +65,12 @@ class Expiry:
         self._followed_offset = -1  # the start of the log that queues and index have been cut to
         self._settled_offset = 0  # below it all queue entries were in their files, when last written out
 
-    def run(self, now_ms: int, *, keep_from: int | None = None) -> ExpireReport:
+    def run(self, now_ms: int, *, keep_from: int | None = None, spare_from: int | None = None) -> ExpireReport:
         """One round. While the disk is full beyond the warning level the store takes no messages.
 
         The file that holds physical offset `keep_from`, and those behind it, stay whatever their age; so does what the
-        checkpoint does not call durable. After a failed fsync nothing is deleted: nobody can say what else of the store
-        is on disk.
+        checkpoint does not call durable. From `spare_from` on files go only where they go before their time, for the
+        disk is full. After a failed fsync nothing is deleted: nobody can say what else of the store is on disk.
         """
         if self._gate.has_failed:
             return ExpireReport((), self._log.min_offset, is_forced=False, is_disk_full=self._is_disk_full)
@@ -86,9 +86,9 @@ class Expiry:
         ]
         plan = self._plan(now_ms, log_files)
         deleted: list[str] = []
-        if plan.delete:
+        if old := self._unspared(plan, spare_from):
             self._make_durable()
-            deleted += self._log.segments.drop_before(plan.delete[-1].base_offset + self._log.segment_bytes)
+            deleted += self._log.segments.drop_before(old[-1].base_offset + self._log.segment_bytes)
         if self._followed_offset != self._log.min_offset:
             self._log.segments.sync_names()  # refused before, perhaps: what leads to messages goes after they have gone
             deleted += self._follow_log_start()
@@ -108,6 +108,11 @@ class Expiry:
         plan = decide(now_ms, local_hour(now_ms), log_files, [disk], self._config, was_disk_full=self._is_disk_full)
         self._note_disk(disk, is_full=plan.is_disk_full)
         return plan
+
+    def _unspared(self, plan: RetentionPlan, spare_from: int | None) -> Sequence[LogFile]:
+        if plan.is_forced or spare_from is None:
+            return plan.delete
+        return [file for file in plan.delete if file.base_offset + self._log.segment_bytes <= spare_from]
 
     def _settle_entries(self) -> int:
         """Writes the queue entries that wait in memory; returns up to where in the log all are in their files.
