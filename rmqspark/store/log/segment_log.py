@@ -84,6 +84,16 @@ class SegmentLog:
         """The end of the newest segment; 0 if there are none."""
         return next(reversed(self._segments)) + self.segment_bytes if self._segments else 0
 
+    def gaps_below(self, position: int) -> Iterator[tuple[int, int]]:
+        """The ranges [start, end) between the first segment and a position for which there is none."""
+        end = self.start
+        for segment in self:
+            if end < min(segment.base, position):
+                yield end, min(segment.base, position)
+            end = segment.base + segment.length
+        if end < position:
+            yield end, position
+
     def segment_at(self, position: int) -> Segment | None:
         """The segment that holds the byte at `position`."""
         return self._segments.get(position - position % self.segment_bytes)

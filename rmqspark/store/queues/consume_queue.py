@@ -129,6 +129,11 @@ class ConsumeQueue:
         self.segments.clear()
         self._end_at(0)
 
+    def leads_into(self, damage_start: int, damage_end: int) -> bool:
+        """Whether it has messages in a damaged range of the log that are not marked as lost yet."""
+        start, end = self.first_at_or_after(damage_start), self.first_at_or_after(damage_end)
+        return start < end and any(self.entry(at)[1] != NO_MESSAGE_SIZE for at in (start, end - 1))
+
     def mark_lost(self, damage_start: int, damage_end: int) -> int:
         """Turns the entries of messages in a damaged range of the log into lost ones; returns how many."""
         start, end = self.first_at_or_after(damage_start), self.first_at_or_after(damage_end)

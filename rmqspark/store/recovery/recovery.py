@@ -80,6 +80,7 @@ class Recovery:
         self._log.segments.load()
         self._queues.load()
         start, watermark = self._find_start()
+        self._miss_files(start)
         self._make_log_durable(watermark)
         redispatcher = Redispatcher(self._queues, self._deletions)
         self._go_through(start, watermark, redispatcher)
@@ -106,7 +107,7 @@ class Recovery:
         """Where to begin in the log, and the watermark. The queues end there afterwards."""
         oldest = self._log.min_offset
         if not self._log.segments:
-            return self._forget_queues()
+            return self._forget_log()
         if not self._checkpoint.is_sealed:
             self._deletions.distrust_places()
             self._deletions.save()
@@ -122,9 +123,9 @@ class Recovery:
         self._find_ends_by_scan(whole=True)  # a queue is missing, or not what it was
         return oldest, watermark
 
-    def _forget_queues(self) -> tuple[int, int]:
-        """Without a log its queues lead nowhere."""
-        if self._queues.topics():
+    def _forget_log(self) -> tuple[int, int]:
+        """Without a log its queues lead nowhere. That there was one the checkpoint knows, if they are gone as well."""
+        if self._queues.topics() or self._checkpoint.log_timestamp_ms:
             self._note_loss()
             self._queues.remove_all()
         return 0, 0
@@ -173,6 +174,14 @@ class Recovery:
                 if not self._last_run.was_closed:
                     segment.rewrite(max(0, watermark - segment.base), segment.length)
                 segment.file().fsync()
+
+    def _miss_files(self, start: int) -> None:
+        """What is below `start` is not gone through, and a queue leads into a file that is not there: readers could
+        not step over that."""
+        for gap in self._log.segments.gaps_below(start):
+            self._damage.append(Damage(*gap))
+            if any(queue.leads_into(*gap) for queue in self._queues):
+                self._note_loss()
 
     def _go_through(self, start: int, watermark: int, redispatcher: Redispatcher) -> None:
         scan = LogScan(
