@@ -147,6 +147,14 @@ class ConsumeQueue:
         offsets = range(self.first_offset, self.max_offset)
         return offsets.start + bisect_left(offsets, True, key=lambda at: not self._lies_before(at, physical_offset))
 
+    def next_place(self, offset: int) -> int:
+        """The first offset behind this one whose entry leads elsewhere, as far as that can be told: all messages that
+        were lost together have one place, and there may be millions."""
+        try:
+            return max(offset + 1, self.first_at_or_after(self.entry(offset)[0] + 1))
+        except DamagedFile:
+            return offset + 1
+
     def follow_log_start(self, log_min_offset: int) -> None:
         """Sets `min_offset` to the first message still in the log; to `max_offset` if none is, so that the highest
         offset ever given is not forgotten."""
