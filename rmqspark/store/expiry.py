@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
 
+from rmqspark.errors import DamagedFile
 from rmqspark.store.cut_tails import drop_old_tails
 from rmqspark.store.retention import HOUR_MS, LogFile, decide, full_disk_story, local_hour
 
@@ -80,7 +81,7 @@ class Expiry:
         if keep_from is not None:
             kept_offset = min(kept_offset, keep_from)
         log_files = [
-            LogFile(segment.base, self._files.modified_ms(segment.path))
+            LogFile(segment.base, self._written_ms(segment.path))
             for segment in self._log.segments
             if segment.base <= kept_offset
         ]
@@ -114,6 +115,12 @@ class Expiry:
             return plan.delete
         return [file for file in plan.delete if file.base_offset + self._log.segment_bytes <= spare_from]
 
+    def _written_ms(self, path: str) -> int:
+        """0 of a file that somebody has deleted, to make room perhaps: it must not keep the others for ever."""
+        with suppress(FileNotFoundError):
+            return self._files.modified_ms(path)
+        return 0
+
     def _settle_entries(self) -> int:
         """Writes the queue entries that wait in memory; returns up to where in the log all are in their files.
 
@@ -146,7 +153,8 @@ class Expiry:
     def _follow_log_start(self) -> list[str]:
         deleted: list[str] = []
         for queue in self._queues:
-            queue.follow_log_start(self._log.min_offset)
+            with suppress(DamagedFile):  # somebody has deleted one of its files: the next start finds out what is left
+                queue.follow_log_start(self._log.min_offset)
             deleted += queue.drop_expired()
         if self._index is not None:
             deleted += self._index.expire(self._log.min_offset)
