@@ -77,8 +77,7 @@ class Recovery:
         """All of it: log, queues, index. The caller writes the checkpoint."""
         if self._last_run.may_have_lost_what_was_read:
             self._note_loss()
-        self._log.segments.load()
-        self._queues.load()
+        self._load()
         start, watermark = self._find_start()
         self._miss_files(start)
         self._make_log_durable(watermark)
@@ -94,6 +93,12 @@ class Recovery:
             self._left_over.hide(queue)
         self._feed_index()
         return Recovered(tuple(self._damage), redispatcher.refused, self._store_timestamp_ms)
+
+    def _load(self) -> None:
+        self._log.segments.load()
+        self._queues.load()
+        for segments in (self._log.segments, *(queue.segments for queue in self._queues)):
+            segments.fill_up()
 
     def _note_loss(self) -> None:
         """What readers could see may be gone: once a recovery is enough to say so."""

@@ -535,6 +535,23 @@ def test_a_store_made_with_other_file_sizes_says_so() -> None:
         bench.open()
 
 
+@pytest.mark.parametrize("setting", ["mapped_file_size_commit_log", "mapped_file_size_consume_queue"])
+def test_a_store_made_with_smaller_files_stays_as_it_is(setting: str) -> None:
+    """Once the setting is put right it opens. The first file was lengthened before the next one said what is wrong: it
+    did not fit either setting then, nor RocketMQ's."""
+    bench = filled(CLEAN)
+    messages = all_bodies(bench)
+    bench.store.close()
+    before = {**bench.content("commitlog"), **bench.content("consumequeue")}
+    bench.config = StoreConfig(**{**CLEAN.__dict__, setting: 2 * getattr(CLEAN, setting)})
+    with pytest.raises(StoreError, match="mapped_file_size"):
+        bench.open()
+    assert {**bench.content("commitlog"), **bench.content("consumequeue")} == before
+    bench.config = CLEAN
+    bench.open()
+    assert all_bodies(bench) == messages
+
+
 def test_a_store_whose_log_is_dledgers_is_left_alone() -> None:
     """Without that log its queues would go, with which RocketMQ reads on."""
     bench = filled(CLEAN)
