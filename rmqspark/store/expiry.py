@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rmqspark.store.appending.write_gate import WriteGate
     from rmqspark.store.checkpoint import CheckpointFile
     from rmqspark.store.config import StoreConfig
+    from rmqspark.store.dispatcher import Dispatcher
     from rmqspark.store.files import DiskUsage, FileSystem
     from rmqspark.store.index.index import Index
     from rmqspark.store.log.commit_log import CommitLog
@@ -52,6 +53,7 @@ class Expiry:
         log: CommitLog,
         queues: ConsumeQueues,
         index: Index | None,
+        dispatcher: Dispatcher,
         checkpoint_file: CheckpointFile,
         gate: WriteGate,
     ) -> None:
@@ -60,6 +62,7 @@ class Expiry:
         self._log = log
         self._queues = queues
         self._index = index
+        self._dispatcher = dispatcher
         self._checkpoint_file = checkpoint_file
         self._gate = gate
         self._is_disk_full = False
@@ -122,7 +125,8 @@ class Expiry:
         return 0
 
     def _settle_entries(self) -> int:
-        """Writes the queue entries that wait in memory; returns up to where in the log all are in their files.
+        """Writes the queue entries that wait in memory; returns up to where in the log all are in their files. Those
+        that are not dispatched yet, for they are published together with others or the disk refused them, are in none.
 
         A full disk may refuse that, and must not keep room from being made: then it is as far as it was before. It is
         never more than the end of the log: a write that a full disk refused may have left an empty file behind that. As
@@ -130,7 +134,7 @@ class Expiry:
         """
         with suppress(OSError):
             self._queues.write_out()
-            self._settled_offset = self._log.end_offset
+            self._settled_offset = min(self._dispatcher.offset, self._log.end_offset)
         return self._settled_offset
 
     def _make_durable(self) -> None:

@@ -386,6 +386,23 @@ def test_messages_stay_until_their_queue_entries_are_written() -> None:
     assert bench.store.queues.max_offset("t", 0) == 2
 
 
+def test_messages_stay_until_they_are_published() -> None:
+    """Those that become readable together are in no queue before: after a kill their offsets were given again."""
+    bench = StoreBench(NO_INDEX)
+    bench.send("t", 0, b"first")
+    bench.store.checkpoint()
+    with bench.store.publishing_together():
+        bench.send("t", 0, b"second")
+        bench.send("u", 0, *[b"%d" % number for number in range(20)])
+        bench.store.flush()
+        bench.clock.advance(hours=73)
+        while bench.store.expire(bench.clock.now_ms()).deleted:
+            pass
+        bench.disk.kill()
+    bench.open()
+    assert bench.store.queues.max_offset("t", 0) == 2
+
+
 @pytest.mark.parametrize(("way", "step"), [("send", "in_one"), ("send_bulk", "entries_of")])
 def test_what_fails_before_the_write_leaves_nothing(way: str, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where memory runs out while an append is worked out, nothing is in the log, and no offset is given twice."""
