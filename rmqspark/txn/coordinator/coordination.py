@@ -125,7 +125,7 @@ class Coordination:
         await self.journal.restate(self._alive)  # first: it lets files go, and on a full disk the others fail
         config = self._config
         self.coordinator.close_overdue(config.max_open_ms)
-        self.journal.record(self.ledger.disused(self.uptime.now_ms(), config.expiration_ms))
+        self.coordinator.forget_disused(config.expiration_ms)
         if self._clock.monotonic_ms() >= self._peers_due_ms:
             await self._look_around()
         await self.coordinator.complete_pending()

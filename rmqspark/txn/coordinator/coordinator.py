@@ -200,6 +200,11 @@ class Coordinator:
         events = self._ledger.overdue(self._uptime.now_ms(), max_open_ms, self._clock.now_ms())
         self._journal.record([event for event in events if not self._turns.is_taken(event.transactional_id)])
 
+    def forget_disused(self, expiration_ms: int) -> None:
+        """Forgets what nobody has used for so long, and nobody is about to use."""
+        events = self._ledger.disused(self._uptime.now_ms(), expiration_ms)
+        self._journal.record([event for event in events if not self._turns.is_taken(event.transactional_id)])
+
     # --- steps -------------------------------------------------------------------------------------------------------
 
     @contextmanager
