@@ -178,7 +178,9 @@ def test_a_message_that_cannot_be_read_is_named_once_those_before_it_are_handed_
         arrived(0)
         assert bodies(consumer) == [b"%d" % number for number in range(count)]
         for _ in range(2):
-            with pytest.raises(RecordError, match=f"Message {count} of t/broker-a/0 cannot be read: .*checksum") as told:
+            with pytest.raises(
+                RecordError, match=f"Message {count} of t/broker-a/0 cannot be read: .*checksum"
+            ) as told:
                 consumer.poll(0)
         assert told.value.hint == f"Step over it: consumer.seek(queue, {count + 1})."
         consumer.seek(QUEUE, count + 1)
