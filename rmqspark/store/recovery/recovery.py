@@ -137,7 +137,7 @@ class Recovery:
 
     def _find_start_as_rocketmq(self) -> tuple[int, int]:
         """All files but the newest that holds records were finished once, so their content counts as durable. Queues
-        may end before the checkpoint, or not be there: RocketMQ can keep them in RocksDB."""
+        may end before the checkpoint, or not be there."""
         self._find_ends_by_scan(whole=False)
         heads = [(segment.base, _first_store_timestamp(segment)) for segment in self._log.segments]
         begun = [(base, stored_ms) for base, stored_ms in heads if stored_ms is not None]

@@ -417,7 +417,7 @@ def test_a_store_that_rocketmq_wrote_last(normal_exit: bool) -> None:
 
 @pytest.mark.parametrize("normal_exit", [True, False])
 def test_a_store_of_rocketmqs_that_has_no_queues(normal_exit: bool) -> None:
-    """They were deleted to be made again, or RocksDB had them: all there is comes from the log."""
+    """They were deleted to be made again: all there is comes from the log."""
     bench = StoreBench(CLEAN)
     for number in range(24):
         bench.clock.advance(hours=1)
