@@ -73,8 +73,8 @@ class Expiry:
         """One round. While the disk is full beyond the warning level the store takes no messages.
 
         The file that holds physical offset `keep_from`, and those behind it, stay whatever their age; so does what the
-        checkpoint does not call durable. From `spare_from` on files go only where they go before their time, for the
-        disk is full. After a failed fsync nothing is deleted: nobody can say what else of the store is on disk.
+        checkpoint does not call durable. From `spare_from` on files go only where the disk is so full that they go
+        before their time, or no message is taken. After a failed fsync nothing is deleted: nobody can say what else of the store is on disk.
         """
         if self._gate.has_failed:
             return ExpireReport((), self._log.min_offset, is_forced=False, is_disk_full=self._is_disk_full)
@@ -114,7 +114,7 @@ class Expiry:
         return plan
 
     def _unspared(self, plan: RetentionPlan, spare_from: int | None) -> Sequence[LogFile]:
-        if plan.is_forced or spare_from is None:
+        if plan.is_forced or plan.is_disk_full or spare_from is None:
             return plan.delete
         return [file for file in plan.delete if file.base_offset + self._log.segment_bytes <= spare_from]
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from rmqspark.broker.expiry_rounds import ExpiryRounds
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import FlushTimeout
@@ -99,12 +101,13 @@ def test_a_slave_spares_what_its_master_has() -> None:
     assert begins == [0, 0, 2 * FILE_BYTES, 4 * FILE_BYTES]
 
 
-def test_a_slave_whose_disk_is_full_spares_nothing() -> None:
-    """Else it would take nothing more of its master's, or end it waiting."""
-    bench = Bench(min_free_bytes=0)
+@pytest.mark.parametrize(("min_free_bytes", "used"), [(0, 0.95), (1 << 20, 0.5)])
+def test_a_slave_whose_disk_is_full_spares_nothing(min_free_bytes: int, used: float) -> None:
+    """Else it would take nothing more of its master's."""
+    bench = Bench(min_free_bytes=min_free_bytes)
     bench.is_slow, bench.spared = False, 0
     bench.fill(5)
     assert bench.run() == 0
     usage = bench.files.disk_usage()
-    bench.files.set_budget(int((usage.total_bytes - usage.free_bytes) / 0.95))
+    bench.files.set_budget(int((usage.total_bytes - usage.free_bytes) / used))
     assert bench.run() == 4 * FILE_BYTES
