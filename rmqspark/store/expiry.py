@@ -74,7 +74,8 @@ class Expiry:
 
         The file that holds physical offset `keep_from`, and those behind it, stay whatever their age; so does what the
         checkpoint does not call durable. From `spare_from` on files go only where the disk is so full that they go
-        before their time, or no message is taken. After a failed fsync nothing is deleted: nobody can say what else of the store is on disk.
+        before their time, or no message is taken. After a failed fsync nothing is deleted: nobody can say what else of
+        the store is on disk.
         """
         if self._gate.has_failed:
             return ExpireReport((), self._log.min_offset, is_forced=False, is_disk_full=self._is_disk_full)

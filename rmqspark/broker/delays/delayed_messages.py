@@ -61,8 +61,7 @@ class DelayedMessages:
 
     @property
     def needed_offset(self) -> int | None:
-        """The physical offset of the first message that waits, or would if it were not lost; None while there is none.
-        """
+        """The physical offset of the first message that waits, were it not lost; None while there is none."""
         queues = self._store.queues
         waiting = (queues.place_at(SCHEDULE_TOPIC, level - 1, self._first(level)) for level in self._levels())
         return min((place for place in waiting if place is not None), default=None)

@@ -100,8 +100,7 @@ class TimedMessages:
 
     @property
     def needed_offset(self) -> int | None:
-        """The physical offset of the first message that waits, or would if it were not lost; None while there is none.
-        """
+        """The physical offset of the first message that waits, were it not lost; None while there is none."""
         return self._store.queues.place_at(TIMER_TOPIC, 0, self._first())
 
     def recover(self) -> None:

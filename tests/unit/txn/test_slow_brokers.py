@@ -152,7 +152,7 @@ def test_confirmations_of_other_brokers_do_not_wait_for_one_that_hangs() -> None
 
 
 def test_nothing_is_completed_that_no_slave_has_yet() -> None:
-    """With SYNC_MASTER: its readers would know of a batch that a slave, made the master, does not. It is logged once."""
+    """With SYNC_MASTER: readers would know of a batch that a slave, made the master, does not. It is logged once."""
 
     async def main() -> None:
         bench = Bench()
