@@ -169,7 +169,7 @@ class Journal:
     def replay(self) -> None:
         """Applies all events there are, before the first is written. Raises DamagedFile for one nobody can read."""
         low, high = self._bounds()
-        noted = self._start_file.load(lambda text: msgspec.json.decode(text, type=_Start))
+        noted = self._noted_start()
         is_ours = noted is not None and noted.incarnation == self._store.incarnation
         self._start = noted.queueOffset if noted and is_ours and low <= noted.queueOffset <= high else low
         self._start_physical = self._promised_end = self._store.end_offset  # of the last run, slaves may lack some
@@ -179,6 +179,14 @@ class Journal:
                 self._apply(decode_event(body))
             except DecodeError as error:
                 raise _unreadable(queue_offset, error, "Was it written by a later version of rmqspark?") from error
+
+    def _noted_start(self) -> _Start | None:
+        """None where nothing is noted, or nothing that can be read: then all there is has to be."""
+        try:
+            return self._start_file.load(lambda text: msgspec.json.decode(text, type=_Start))
+        except DamagedFile as error:
+            log.warning("where the ledger begins cannot be read, all of it is", reason=str(error))
+            return None
 
     def scan(self, queue_offset: int) -> Iterator[tuple[int, int, bytes]]:
         """Queue offset, physical offset and body of each event there is from `queue_offset` on.

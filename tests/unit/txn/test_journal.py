@@ -17,6 +17,7 @@ from rmqspark.protocol.names import TXN_LEDGER_TOPIC
 from rmqspark.protocol.records.record import encode_record
 from rmqspark.store.config import StoreConfig
 from rmqspark.store.draft import Draft
+from rmqspark.store.files import write_whole
 from rmqspark.store.message_store import MessageStore
 from rmqspark.testing.manual_clock import ManualClock
 from rmqspark.testing.memory_files import MemoryFileSystem
@@ -421,16 +422,20 @@ async def test_nothing_is_restated_after_a_failed_fsync(desk: Desk) -> None:
     assert (desk.store.end_offset, desk.journal.needed_offset) == (end, start)
 
 
-@awaited
-async def test_a_lost_note_of_the_start_costs_time_only(desk: Desk) -> None:
-    """Without config/txnLedger.json the whole topic is read."""
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_lost_note_of_the_start_costs_time_only(desk: Desk, is_there: bool) -> None:
+    """Without config/txnLedger.json, or where it is damaged with its copy, the whole topic is read."""
     desk.journal.record([opened()])
     desk.fill(20 << 10)
-    await desk.restate()
+    asyncio.run(desk.restate())
+    desk.store.flush()
     for name in ("txnLedger.json", "txnLedger.json.bak"):
         if desk.files.exists(f"store/config/{name}"):
             desk.files.unlink(f"store/config/{name}")
-    desk.lose_power()
+        if is_there:
+            write_whole(desk.files, f"store/config/{name}", b"")
+    desk.files.kill()
+    desk.open()
     assert desk.ledger.require(T).epoch == 1
 
 
