@@ -1,5 +1,8 @@
 """Lets go of the log what has had its time, but nothing that a transaction still needs, also after a power loss.
 
+A slave does not know what that is. It keeps what its master has, by whose looks that is kept, as long as its disk lets
+it: made the master, it goes on from there.
+
 What transactions need no more by events that are not on disk is needed until they are. So each round goes by an
 earlier look at what they need, once the log is on disk up to where it ended then, and by all looks since: meanwhile
 something may have been voted for. A disk that takes long delays what goes, not the look at how full it is.
@@ -35,13 +38,22 @@ class _Look(NamedTuple):
 
 
 class ExpiryRounds:
-    """`needed_offset` says from which physical offset on transactions need the log, as things are now."""
+    """`needed_offset` says from which physical offset on transactions need the log, as things are now; `spared_offset`
+    from which on a slave's master may have it still, None of a master."""
 
-    def __init__(self, store: MessageStore, disk: Disk, needed_offset: Callable[[], int], clock: Clock) -> None:
+    def __init__(
+        self,
+        store: MessageStore,
+        disk: Disk,
+        needed_offset: Callable[[], int],
+        clock: Clock,
+        spared_offset: Callable[[], int | None] = lambda: None,
+    ) -> None:
         self._store = store
         self._disk = disk
         self._needed_offset = needed_offset
         self._clock = clock
+        self._spared_offset = spared_offset
         self._look: _Look | None = None  # the one to go by next
 
     async def run(self) -> ExpireReport:
@@ -53,7 +65,7 @@ class ExpiryRounds:
         keep_from = 0
         if look.end_offset <= self._store.flushed_offset:
             keep_from, self._look = look.needed_offset, None
-        return self._store.expire(self._clock.now_ms(), keep_from=keep_from)
+        return self._store.expire(self._clock.now_ms(), keep_from=keep_from, spare_from=self._spared_offset())
 
     def _look_again(self) -> _Look:
         needed_offset = self._needed_offset()

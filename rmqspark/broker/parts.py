@@ -149,7 +149,7 @@ class Parts:
         )
         self.coordination = coordination(given, store, tables, self.safety, self.appender, self.resolver)
         self.guard = guard_of(config, self.accounts, store, self.coordination.inputs)
-        self.expiry = ExpiryRounds(store, self.flusher, self.needed_offset, clock)
+        self.expiry = ExpiryRounds(store, self.flusher, self.needed_offset, clock, self._spared_offset)
 
         self.heartbeats = HeartbeatHandlers(
             self.clients, tables.groups, topics, self.publisher, clock, property_filter=config.enable_property_filter
@@ -173,12 +173,15 @@ class Parts:
 
     def needed_offset(self) -> int:
         """Physical offset from which on transactions and delayed messages need the log, as things are now. A slave
-        does not know: it keeps what has not expired."""
+        does not know: it spares what its master has."""
         if isinstance(self.role, SlaveRole):
             return self.store.end_offset
         delays = (self.delays.needed_offset, self.timed.needed_offset)
         needed = (self.coordination.needed_offset, self.resolver.needed_offset(), *delays)
         return min(offset for offset in needed if offset is not None)
+
+    def _spared_offset(self) -> int | None:
+        return self.store.replica.spared_offset if isinstance(self.role, SlaveRole) else None
 
     def _adopt(self, config: BrokerConfig, store_config: StoreConfig) -> None:
         """All that goes by a setting that is `live`."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
 
+from rmqspark.errors import DamagedFile
 from rmqspark.store.cut_tails import drop_old_tails
 from rmqspark.store.retention import HOUR_MS, LogFile, decide, full_disk_story, local_hour
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from rmqspark.store.appending.write_gate import WriteGate
     from rmqspark.store.checkpoint import CheckpointFile
     from rmqspark.store.config import StoreConfig
+    from rmqspark.store.dispatcher import Dispatcher
     from rmqspark.store.files import DiskUsage, FileSystem
     from rmqspark.store.index.index import Index
     from rmqspark.store.log.commit_log import CommitLog
@@ -51,6 +53,7 @@ class Expiry:
         log: CommitLog,
         queues: ConsumeQueues,
         index: Index | None,
+        dispatcher: Dispatcher,
         checkpoint_file: CheckpointFile,
         gate: WriteGate,
     ) -> None:
@@ -59,18 +62,20 @@ class Expiry:
         self._log = log
         self._queues = queues
         self._index = index
+        self._dispatcher = dispatcher
         self._checkpoint_file = checkpoint_file
         self._gate = gate
         self._is_disk_full = False
         self._followed_offset = -1  # the start of the log that queues and index have been cut to
         self._settled_offset = 0  # below it all queue entries were in their files, when last written out
 
-    def run(self, now_ms: int, *, keep_from: int | None = None) -> ExpireReport:
+    def run(self, now_ms: int, *, keep_from: int | None = None, spare_from: int | None = None) -> ExpireReport:
         """One round. While the disk is full beyond the warning level the store takes no messages.
 
         The file that holds physical offset `keep_from`, and those behind it, stay whatever their age; so does what the
-        checkpoint does not call durable. After a failed fsync nothing is deleted: nobody can say what else of the store
-        is on disk.
+        checkpoint does not call durable. From `spare_from` on files go only where the disk is so full that they go
+        before their time, or no message is taken. After a failed fsync nothing is deleted: nobody can say what else of
+        the store is on disk.
         """
         if self._gate.has_failed:
             return ExpireReport((), self._log.min_offset, is_forced=False, is_disk_full=self._is_disk_full)
@@ -80,15 +85,15 @@ class Expiry:
         if keep_from is not None:
             kept_offset = min(kept_offset, keep_from)
         log_files = [
-            LogFile(segment.base, self._files.modified_ms(segment.path))
+            LogFile(segment.base, self._written_ms(segment.path))
             for segment in self._log.segments
             if segment.base <= kept_offset
         ]
         plan = self._plan(now_ms, log_files)
         deleted: list[str] = []
-        if plan.delete:
+        if old := self._unspared(plan, spare_from):
             self._make_durable()
-            deleted += self._log.segments.drop_before(plan.delete[-1].base_offset + self._log.segment_bytes)
+            deleted += self._log.segments.drop_before(old[-1].base_offset + self._log.segment_bytes)
         if self._followed_offset != self._log.min_offset:
             self._log.segments.sync_names()  # refused before, perhaps: what leads to messages goes after they have gone
             deleted += self._follow_log_start()
@@ -109,8 +114,20 @@ class Expiry:
         self._note_disk(disk, is_full=plan.is_disk_full)
         return plan
 
+    def _unspared(self, plan: RetentionPlan, spare_from: int | None) -> Sequence[LogFile]:
+        if plan.is_forced or plan.is_disk_full or spare_from is None:
+            return plan.delete
+        return [file for file in plan.delete if file.base_offset + self._log.segment_bytes <= spare_from]
+
+    def _written_ms(self, path: str) -> int:
+        """0 of a file that somebody has deleted, to make room perhaps: it must not keep the others for ever."""
+        with suppress(FileNotFoundError):
+            return self._files.modified_ms(path)
+        return 0
+
     def _settle_entries(self) -> int:
-        """Writes the queue entries that wait in memory; returns up to where in the log all are in their files.
+        """Writes the queue entries that wait in memory; returns up to where in the log all are in their files. Those
+        that are not dispatched yet, for they are published together with others or the disk refused them, are in none.
 
         A full disk may refuse that, and must not keep room from being made: then it is as far as it was before. It is
         never more than the end of the log: a write that a full disk refused may have left an empty file behind that. As
@@ -118,7 +135,7 @@ class Expiry:
         """
         with suppress(OSError):
             self._queues.write_out()
-            self._settled_offset = self._log.end_offset
+            self._settled_offset = min(self._dispatcher.offset, self._log.end_offset)
         return self._settled_offset
 
     def _make_durable(self) -> None:
@@ -141,7 +158,8 @@ class Expiry:
     def _follow_log_start(self) -> list[str]:
         deleted: list[str] = []
         for queue in self._queues:
-            queue.follow_log_start(self._log.min_offset)
+            with suppress(DamagedFile):  # somebody has deleted one of its files: the next start finds out what is left
+                queue.follow_log_start(self._log.min_offset)
             deleted += queue.drop_expired()
         if self._index is not None:
             deleted += self._index.expire(self._log.min_offset)

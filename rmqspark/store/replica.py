@@ -115,6 +115,11 @@ class ReplicaLog:
         self._master_begin = physical_offset
 
     @property
+    def spared_offset(self) -> int:
+        """Physical offset from which on the master may have its log still."""
+        return self._master_begin if self._master_begin is not None else 0
+
+    @property
     def is_whole(self) -> bool:
         """Whether this log is known to begin no later than the master's."""
         return self._master_begin is not None and self.start_offset <= self._master_begin

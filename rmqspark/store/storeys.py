@@ -7,10 +7,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from rmqspark.errors import StoreError
 from rmqspark.store.appending.write_gate import WriteGate
 from rmqspark.store.appending.writer import Writer
 from rmqspark.store.checkpoint import CheckpointFile
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
     from rmqspark.store.files import FileSystem
     from rmqspark.store.recovery.scan import Damage
 
+_DLEDGER: Final = "dledger-"  # and the broker's id in its group
+
 log = structlog.get_logger("rmqspark.store")
 
 
@@ -51,9 +54,10 @@ class Storeys:
     def __init__(
         self, config: StoreConfig, files: FileSystem, clock: Clock, entropy: Entropy, store_host: bytes
     ) -> None:
-        """Raises DamagedFile, OSError."""
+        """Raises StoreError, DamagedFile, OSError."""
         self._config = config
         self.files = files
+        _refuse_dledgers_log(files)
         self._lay_ground(entropy)
         self._lay_log(clock)
         self.writer = Writer(config, self.log, self.queues, self.index, self.dispatcher, self.gate, clock)
@@ -129,7 +133,14 @@ class Storeys:
             self.identity,
         )
         self.expiry = Expiry(
-            self._config, self.files, self.log, self.queues, self.index, self.checkpoint_file, self.gate
+            self._config,
+            self.files,
+            self.log,
+            self.queues,
+            self.index,
+            self.dispatcher,
+            self.checkpoint_file,
+            self.gate,
         )
 
     def recover(self) -> tuple[Damage, ...]:
@@ -180,3 +191,14 @@ class Storeys:
         if self.index is not None:
             self.index.abandon()
         self.checkpoint_file.close()
+
+
+def _refuse_dledgers_log(files: FileSystem) -> None:
+    """The queues of such a store lead into a log that is not here: they would be taken for what a lost log has left,
+    and removed."""
+    found = [name for name in files.listdir("") if name.startswith(_DLEDGER) and files.is_directory(name)]
+    if found:
+        raise StoreError(
+            f"The log of this store is in {found[0]}/, where RocketMQ's DLedger keeps it: that is not read.",
+            hint="Give this broker a directory of its own, and have RocketMQ's broker serve what is here.",
+        )

@@ -61,9 +61,10 @@ class DelayedMessages:
 
     @property
     def needed_offset(self) -> int | None:
-        """The physical offset of the first message that waits; None while there is none."""
-        waiting = (self._store.queues.locate(SCHEDULE_TOPIC, level - 1, self._first(level)) for level in self._levels())
-        return min((place[0] for place in waiting if place is not None), default=None)
+        """The physical offset of the first message that waits, were it not lost; None while there is none."""
+        queues = self._store.queues
+        waiting = (queues.place_at(SCHEDULE_TOPIC, level - 1, self._first(level)) for level in self._levels())
+        return min((place for place in waiting if place is not None), default=None)
 
     def recover(self) -> None:
         """Finds out what has been delivered. Once, before anything is served."""

@@ -100,9 +100,8 @@ class TimedMessages:
 
     @property
     def needed_offset(self) -> int | None:
-        """The physical offset of the first message that waits; None while there is none."""
-        place = self._store.queues.locate(TIMER_TOPIC, 0, self._first())
-        return None if place is None else place[0]
+        """The physical offset of the first message that waits, were it not lost; None while there is none."""
+        return self._store.queues.place_at(TIMER_TOPIC, 0, self._first())
 
     def recover(self) -> None:
         """Finds out what has been delivered. Once, before anything is served."""

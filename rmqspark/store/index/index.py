@@ -330,6 +330,7 @@ class Index:
         self._disk.sync_directory(self._directory)
 
     def _remove(self, file: IndexFile) -> None:
-        self._disk.unlink(file.path)
+        with suppress(FileNotFoundError):  # somebody has
+            self._disk.unlink(file.path)
         self._files.remove(file)
         file.close()

@@ -24,6 +24,8 @@ import numpy as np
 from rmqspark.store.index.index_slots import SLOT_BYTES, SlotTable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from rmqspark.store.files import File
@@ -46,6 +48,8 @@ ENTRY = Struct(
 ENTRY_DTYPE = np.dtype([("key_hash", ">i4"), ("physical_offset", ">i8"), ("seconds", ">i4"), ("previous", ">i4")])
 _INT32_MAX = 2**31 - 1
 _REPLAY_ENTRIES = 1 << 16
+_SCANNED_ENTRIES = 1 << 16
+MOST_HOPS = 1 << 10  # along one chain: some milliseconds
 
 
 class IndexLayout(NamedTuple):
@@ -188,17 +192,44 @@ class IndexFile:
         """Physical offsets below that one, of records stored in [begin_ms, end_ms] under a key of this hash, the
         newest first, each once: two keys of a record may have one hash."""
         found: dict[int, None] = {}
+        for physical_offset in self._entered(key_hash, begin_ms, end_ms, below):
+            if len(found) >= limit:
+                break
+            found[physical_offset] = None
+        return list(found)
+
+    def _entered(self, key_hash: int, begin_ms: int, end_ms: int, below: int) -> Iterator[int]:
+        """The same one by one. Each hop along a chain is a read: where a key has a long one, of millions perhaps, its
+        entries are looked for among all."""
         entry = self._newest(key_hash % self._layout.slot_count)
         above = self.header.next_entry
-        while 0 < entry < above and len(found) < limit:
+        for _ in range(MOST_HOPS):
+            if not 0 < entry < above:  # a chain leads to older entries only; what does not is damage
+                return
             stored_hash, physical_offset, seconds, previous = self._entry(entry)
             stored_ms = self.header.begin_timestamp_ms + seconds * 1000
             if stored_ms < begin_ms:
-                break
+                return
             if stored_hash == key_hash and stored_ms <= end_ms and physical_offset < below:
-                found[physical_offset] = None
-            entry, above = previous, entry  # a chain leads to older entries only; what does not is damage
-        return list(found)
+                yield physical_offset
+            entry, above = previous, entry
+        if 0 < entry < above:
+            yield from self._scan(min(entry, self.first_at_or_after(below) - 1), key_hash, begin_ms, end_ms)
+
+    def _scan(self, newest: int, key_hash: int, begin_ms: int, end_ms: int) -> Iterator[int]:
+        """What a chain leads to from this entry's number downwards, without following it."""
+        slot_count = self._layout.slot_count
+        for last in range(newest, 0, -_SCANNED_ENTRIES):
+            entries = self._entries(max(1, last - _SCANNED_ENTRIES + 1), last + 1)[::-1]
+            hashes = entries["key_hash"].astype(np.int32)
+            chain = np.flatnonzero(hashes % np.int32(slot_count) == key_hash % slot_count)
+            stored_ms = self.header.begin_timestamp_ms + entries["seconds"][chain].astype(np.int64) * 1000
+            too_old = np.flatnonzero(stored_ms < begin_ms)
+            chain = chain[: too_old[0]] if len(too_old) else chain
+            wanted = chain[(hashes[chain] == key_hash) & (stored_ms[: len(chain)] <= end_ms)]
+            yield from entries["physical_offset"][wanted].tolist()
+            if len(too_old):
+                return
 
     def may_hold(self, begin_ms: int, end_ms: int) -> bool:
         """Whether its entries' times and [begin_ms, end_ms] have a moment in common."""

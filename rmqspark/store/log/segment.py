@@ -10,6 +10,7 @@ segment is clean if the count is still the same. So writes may go on while anoth
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -40,14 +41,14 @@ class Segment:
         self.writes_synced = 0
 
     def read(self, at: int, size: int) -> bytes:
-        """`size` bytes; raises DamagedFile if the file has been shortened under us."""
-        data = self.file().pread(size, at)
+        """`size` bytes; raises DamagedFile if the file has been shortened under us, or deleted."""
+        data = self._file_to_read().pread(size, at)
         if len(data) < size:
             raise DamagedFile(f"{self.path} ends before {at + size}, its length should be {self.length}.")
         return data
 
     def read_into(self, buffer: bytearray | memoryview, at: int) -> None:
-        if self.file().pread_into(buffer, at) < len(buffer):
+        if self._file_to_read().pread_into(buffer, at) < len(buffer):
             raise DamagedFile(f"{self.path} ends before {at + len(buffer)}, its length should be {self.length}.")
 
     def write(self, data: Buffer | Sequence[Buffer], at: int) -> None:
@@ -106,6 +107,12 @@ class Segment:
         if self._file is None:
             self._file = self._files.opened(self)
         return self._file
+
+    def _file_to_read(self) -> File:
+        try:
+            return self.file()
+        except FileNotFoundError as error:
+            raise DamagedFile(f"{self.path} is not there any more.") from error
 
     def close(self) -> None:
         """Gives the file back; a later call opens it again."""
@@ -167,8 +174,9 @@ class SegmentFiles:
         return file
 
     def remove(self, segment: Segment) -> None:
-        """Deletes the file. One that another thread is syncing stays open until that has ended."""
-        self._files.unlink(segment.path)
+        """Deletes the file, unless somebody has. One that another thread is syncing stays open until that has ended."""
+        with suppress(FileNotFoundError):
+            self._files.unlink(segment.path)
         self.dirty.pop(segment, None)
         self._open.pop(segment, None)
         if segment in self._syncing:

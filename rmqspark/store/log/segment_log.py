@@ -7,6 +7,7 @@ knows files, and this knows nothing of what is in them.
 from __future__ import annotations
 
 import re
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from rmqspark.errors import DamagedFile, StoreError
@@ -29,12 +30,13 @@ class SegmentLog:
         self._files = files
         self._segment_files = segment_files
         self._segments: dict[int, Segment] = {}  # by base, ascending; a damaged store may lack one in the middle
+        self._short: list[str] = []  # paths of files that lost their end
         self.directory = directory
         self.segment_bytes = segment_bytes
 
     def load(self) -> None:
-        """Finds the segments that are there. A file that lost its end, or all of it, is given back its length (the
-        rest reads as zeros); one that is too long is a StoreError.
+        """Finds the segments that are there, and changes nothing. A file that lost its end, or all of it, can be read
+        when it has been given back its length (`fill_up`); one that is too long is a StoreError.
 
         RocketMQ deletes an empty last file. But where those before it have expired, its name is all that tells how far
         the log had come: without it every offset would be given a second time.
@@ -55,11 +57,20 @@ class SegmentLog:
                     f"{path} has {size} bytes, but this store is configured for files of {self.segment_bytes}.",
                     hint="Set the mapped_file_size of this kind of file to what the store was made with.",
                 )
-            if size < self.segment_bytes:
-                file.truncate(self.segment_bytes)
         finally:
             file.close()
         self._segments[base] = Segment(self._segment_files, path, base, self.segment_bytes)
+        if size < self.segment_bytes:
+            self._short.append(path)
+
+    def fill_up(self) -> None:
+        """Gives files that lost their end their length back; the rest reads as zeros. Once all files of the store are
+        known to have the lengths they are configured for: else those of another setting would be lengthened before one
+        says so, and not fit that setting any more."""
+        while self._short:
+            with closing(self._files.open(self._short[-1])) as file:
+                file.truncate(self.segment_bytes)
+            self._short.pop()
 
     def sync_names(self) -> None:
         """Makes it durable that the files are there: a process that was killed may have made them and not got as far as
@@ -83,6 +94,16 @@ class SegmentLog:
     def capacity_end(self) -> int:
         """The end of the newest segment; 0 if there are none."""
         return next(reversed(self._segments)) + self.segment_bytes if self._segments else 0
+
+    def gaps_below(self, position: int) -> Iterator[tuple[int, int]]:
+        """The ranges [start, end) between the first segment and a position for which there is none."""
+        end = self.start
+        for segment in self:
+            if end < min(segment.base, position):
+                yield end, min(segment.base, position)
+            end = segment.base + segment.length
+        if end < position:
+            yield end, position
 
     def segment_at(self, position: int) -> Segment | None:
         """The segment that holds the byte at `position`."""

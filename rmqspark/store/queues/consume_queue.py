@@ -129,6 +129,11 @@ class ConsumeQueue:
         self.segments.clear()
         self._end_at(0)
 
+    def leads_into(self, damage_start: int, damage_end: int) -> bool:
+        """Whether it has messages in a damaged range of the log that are not marked as lost yet."""
+        start, end = self.first_at_or_after(damage_start), self.first_at_or_after(damage_end)
+        return start < end and any(self.entry(at)[1] != NO_MESSAGE_SIZE for at in (start, end - 1))
+
     def mark_lost(self, damage_start: int, damage_end: int) -> int:
         """Turns the entries of messages in a damaged range of the log into lost ones; returns how many."""
         start, end = self.first_at_or_after(damage_start), self.first_at_or_after(damage_end)
@@ -141,6 +146,14 @@ class ConsumeQueue:
         """The first offset whose message lies at or after `physical_offset`; `max_offset` if none does."""
         offsets = range(self.first_offset, self.max_offset)
         return offsets.start + bisect_left(offsets, True, key=lambda at: not self._lies_before(at, physical_offset))
+
+    def next_place(self, offset: int) -> int:
+        """The first offset behind this one whose entry leads elsewhere, as far as that can be told: all messages that
+        were lost together have one place, and there may be millions."""
+        try:
+            return max(offset + 1, self.first_at_or_after(self.entry(offset)[0] + 1))
+        except DamagedFile:
+            return offset + 1
 
     def follow_log_start(self, log_min_offset: int) -> None:
         """Sets `min_offset` to the first message still in the log; to `max_offset` if none is, so that the highest

@@ -29,9 +29,9 @@ class Collector:
     """Reads records of one log. Its scratch buffer is used again by every call; what it returns is the caller's."""
 
     def __init__(self, segments: SegmentLog, *, bridged_gap_bytes: int = _BRIDGED_GAP_BYTES) -> None:
-        """Gaps up to `bridged_gap_bytes` are read along."""
+        """Gaps up to `bridged_gap_bytes` are read along; one as long as a file may be a file that is missing."""
         self._segments = segments
-        self._bridged_gap_bytes = bridged_gap_bytes
+        self._bridged_gap_bytes = min(bridged_gap_bytes, segments.segment_bytes - 1)
         self._scratch: Bytes = np.empty(0, np.uint8)
 
     def collect(self, physical_offsets: Positions, sizes: Positions) -> Bytes:

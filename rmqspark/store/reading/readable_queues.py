@@ -71,6 +71,14 @@ class ReadableQueues:
         physical_offset, size, _ = queue.entry(offset)
         return (physical_offset, size) if has_message(self._log, physical_offset, size) else None
 
+    def place_at(self, topic: str, queue_id: int, offset: int) -> int | None:
+        """From which physical offset on the messages of a queue lie that begin at this offset: that of its message, or
+        of the damage that took it. None behind the last. Raises DamagedFile where the queue itself is damaged."""
+        queue = self._queues.get(topic, queue_id)
+        if queue is None or not queue.min_offset <= offset < queue.max_offset:
+            return None
+        return queue.entry(offset)[0]
+
     def holds(self, record: Record) -> bool:
         """Whether the place in a queue that a record names is its own. What only looks like a record, in the body of
         another message, is in no queue, even where it says the right physical offset: who knows where the log ends can

@@ -64,5 +64,5 @@ class TimeSearch:
     def _next_there(self, queue: ConsumeQueue, offset: int, end: int) -> int:
         """The first offset from `offset` on whose message was not lost; `end` if there is none below it."""
         while offset < end and self.store_time(queue, offset) == _NO_TIME:
-            offset += 1
-        return offset
+            offset = queue.next_place(offset)
+        return min(offset, end)

@@ -77,9 +77,9 @@ class Recovery:
         """All of it: log, queues, index. The caller writes the checkpoint."""
         if self._last_run.may_have_lost_what_was_read:
             self._note_loss()
-        self._log.segments.load()
-        self._queues.load()
+        self._load()
         start, watermark = self._find_start()
+        self._miss_files(start)
         self._make_log_durable(watermark)
         redispatcher = Redispatcher(self._queues, self._deletions)
         self._go_through(start, watermark, redispatcher)
@@ -94,6 +94,12 @@ class Recovery:
         self._feed_index()
         return Recovered(tuple(self._damage), redispatcher.refused, self._store_timestamp_ms)
 
+    def _load(self) -> None:
+        self._log.segments.load()
+        self._queues.load()
+        for segments in (self._log.segments, *(queue.segments for queue in self._queues)):
+            segments.fill_up()
+
     def _note_loss(self) -> None:
         """What readers could see may be gone: once a recovery is enough to say so."""
         if not self._has_noted_loss:
@@ -106,7 +112,7 @@ class Recovery:
         """Where to begin in the log, and the watermark. The queues end there afterwards."""
         oldest = self._log.min_offset
         if not self._log.segments:
-            return self._forget_queues()
+            return self._forget_log()
         if not self._checkpoint.is_sealed:
             self._deletions.distrust_places()
             self._deletions.save()
@@ -122,25 +128,26 @@ class Recovery:
         self._find_ends_by_scan(whole=True)  # a queue is missing, or not what it was
         return oldest, watermark
 
-    def _forget_queues(self) -> tuple[int, int]:
-        """Without a log its queues lead nowhere."""
-        if self._queues.topics():
+    def _forget_log(self) -> tuple[int, int]:
+        """Without a log its queues lead nowhere. That there was one the checkpoint knows, if they are gone as well."""
+        if self._queues.topics() or self._checkpoint.log_timestamp_ms:
             self._note_loss()
             self._queues.remove_all()
         return 0, 0
 
     def _find_start_as_rocketmq(self) -> tuple[int, int]:
-        """All files but the newest that holds records were finished once, so their content counts as durable."""
+        """All files but the newest that holds records were finished once, so their content counts as durable. Queues
+        may end before the checkpoint, or not be there."""
         self._find_ends_by_scan(whole=False)
         heads = [(segment.base, _first_store_timestamp(segment)) for segment in self._log.segments]
         begun = [(base, stored_ms) for base, stored_ms in heads if stored_ms is not None]
         watermark = begun[-1][0] if begun else self._log.min_offset
-        if self._last_run.was_closed:
-            reached = max((queue.end_physical_offset() for queue in self._queues), default=0)
-            starts = [base for base, _ in begun if base <= reached]
-        else:
-            starts = [base for base, stored_ms in begun if 0 < stored_ms <= self._checkpoint.min_timestamp_ms]
-        return (starts[-1] if starts else self._log.min_offset), watermark
+        reached = max((queue.end_physical_offset() for queue in self._queues), default=0)
+        in_queues = [(base, stored_ms) for base, stored_ms in begun if base <= reached]
+        if not self._last_run.was_closed:
+            settled_ms = self._checkpoint.min_timestamp_ms
+            in_queues = [(base, stored_ms) for base, stored_ms in in_queues if 0 < stored_ms <= settled_ms]
+        return (in_queues[-1][0] if in_queues else self._log.min_offset), watermark
 
     def _finish_deletions(self) -> None:
         """Removes the queues that were to go with a topic, where its deletion was noted and then cut short."""
@@ -172,6 +179,14 @@ class Recovery:
                 if not self._last_run.was_closed:
                     segment.rewrite(max(0, watermark - segment.base), segment.length)
                 segment.file().fsync()
+
+    def _miss_files(self, start: int) -> None:
+        """What is below `start` is not gone through, and a queue leads into a file that is not there: readers could
+        not step over that."""
+        for gap in self._log.segments.gaps_below(start):
+            self._damage.append(Damage(*gap))
+            if any(queue.leads_into(*gap) for queue in self._queues):
+                self._note_loss()
 
     def _go_through(self, start: int, watermark: int, redispatcher: Redispatcher) -> None:
         scan = LogScan(

@@ -91,13 +91,13 @@ class Expired:
         self._world.history.seen(number, taken[-1].queue_offset + 1, taken)
 
     def _watched(self, expire: Any) -> Any:
-        def watched(store: MessageStore, now_ms: int, *, keep_from: int | None = None) -> Any:
+        def watched(store: MessageStore, now_ms: int, **kept: int | None) -> Any:
             if self._world.is_healed:
                 return expire(store, now_ms, keep_from=0)
             master = next((name for name, of_master in self._stores.items() if of_master is store), "")
             if master:
                 self._note(master)
-            report = expire(store, now_ms, keep_from=keep_from)
+            report = expire(store, now_ms, **kept)
             if master and report.deleted:
                 self._look(master)
             return report

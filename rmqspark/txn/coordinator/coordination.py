@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from rmqspark.errors import RmqError, TransactionError
+from rmqspark.errors import FlushSlaveTimeout, RmqError, SlaveNotAvailable, TransactionError
 from rmqspark.protocol.bodies.txn import TxnDecision
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.txn import TxnOutcome, TxnStatusRequestHeader, TxnStatusResponseHeader
@@ -124,7 +125,7 @@ class Coordination:
         await self.journal.restate(self._alive)  # first: it lets files go, and on a full disk the others fail
         config = self._config
         self.coordinator.close_overdue(config.max_open_ms)
-        self.journal.record(self.ledger.disused(self.uptime.now_ms(), config.expiration_ms))
+        self.coordinator.forget_disused(config.expiration_ms)
         if self._clock.monotonic_ms() >= self._peers_due_ms:
             await self._look_around()
         await self.coordinator.complete_pending()
@@ -158,13 +159,15 @@ class Coordination:
 
     async def remember_broker(self, name: str) -> None:
         """The same, of one that asks who owns an id, and may own it next: on the disk when this returns, so that this
-        broker never takes the id without asking that one. TransactionError for one that no name server knows, too."""
+        broker never takes the id without asking that one. A slave that follows this one asks name servers, too: that it
+        has it is not waited for. TransactionError for one that no name server knows, too."""
         if name != self._config.broker_name and name not in self.ledger.peers:
             await self.peers.refresh()
             if name not in self.peers.names():
                 raise TransactionError(f"Broker {name[:32]!r} is not one of this cluster, as its name servers know it.")
             self.note_broker(name)
-        await self.journal.flushed()
+        with suppress(SlaveNotAvailable, FlushSlaveTimeout):
+            await self.journal.flushed()
 
     async def close(self) -> None:
         """Ends what goes on beside the requests, and all connections."""

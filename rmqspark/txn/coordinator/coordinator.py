@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
 
-from rmqspark.errors import Busy, InvalidName, RmqError, TransactionError, UnknownTransaction
+from rmqspark.errors import Busy, FlushTimeout, InvalidName, RmqError, TransactionError, UnknownTransaction
 from rmqspark.fault_points import fault_point
 from rmqspark.protocol.headers.txn import NO_VERSION, TxnOutcome
 from rmqspark.protocol.names import check_transactional
@@ -80,6 +80,7 @@ class Coordinator:
         self._clock = clock
         self._uptime = uptime
         self._confirmations = Confirmations(self._confirm)
+        self._is_late = False
         self._pending: set[tuple[str, int]] = set()  # at the last round: ids, and their oldest version
         self._turns = Turns()
         self._proposals = Proposals()
@@ -174,16 +175,26 @@ class Coordinator:
 
     async def complete_pending(self) -> None:
         """Has decisions completed, and confirmed to be on disk, that no later batch does it for: those that were
-        pending a round ago, too."""
-        await self._journal.flushed()
+        pending a round ago, too; none before the disk, and slaves where that is promised, have it."""
         pending = {(txn.transactional_id, txn.pending[0].version): txn for txn in self._ledger if txn.pending}
         due: dict[str, list[Transaction]] = {}
         for txn in (pending[key] for key in pending if key in self._pending):
             for broker in txn.brokers_left():
                 due.setdefault(broker, []).append(txn)
         self._pending = set(pending)
-        await self._confirmations.ask(due)
+        await self._confirmations.ask(due if due and await self._is_kept() else {})
         self._rollout.forget_finished()
+
+    async def _is_kept(self) -> bool:
+        """Whether all that was decided is where it has to be. A slave may be away for long: that is logged once."""
+        was_late, self._is_late = self._is_late, False
+        try:
+            await self._journal.flushed()
+        except FlushTimeout as error:
+            self._is_late = True
+            if not was_late:
+                log.warning("what is decided is completed later, trying on", reason=str(error))
+        return not self._is_late
 
     async def _confirm(self, broker: str, txn: Transaction) -> None:
         """Takes no turn: a broker that hangs must not keep a driver waiting, and COMPLETE again is the same as once."""
@@ -197,6 +208,11 @@ class Coordinator:
     def close_overdue(self, max_open_ms: int) -> None:
         """Closes what no attempt has been heard of for so long: its driver is dead."""
         events = self._ledger.overdue(self._uptime.now_ms(), max_open_ms, self._clock.now_ms())
+        self._journal.record([event for event in events if not self._turns.is_taken(event.transactional_id)])
+
+    def forget_disused(self, expiration_ms: int) -> None:
+        """Forgets what nobody has used for so long, and nobody is about to use."""
+        events = self._ledger.disused(self._uptime.now_ms(), expiration_ms)
         self._journal.record([event for event in events if not self._turns.is_taken(event.transactional_id)])
 
     # --- steps -------------------------------------------------------------------------------------------------------

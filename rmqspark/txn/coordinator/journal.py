@@ -57,7 +57,11 @@ log = structlog.get_logger("rmqspark.txn")
 
 
 class _Start(msgspec.Struct):
+    """`incarnation` is the store's when this was noted: where the log was cut since, as a slave's is, other events may
+    be there."""
+
     queueOffset: int
+    incarnation: int = -1
 
 
 class _Extent(NamedTuple):
@@ -84,7 +88,7 @@ class _Restated(NamedTuple):
 class Journal:
     """Writes events and has them applied, in one order; `apply` takes what is in the log.
 
-    `flush_to(end_offset)` returns once the log is on disk up to there.
+    `flush_to(end_offset)` returns once the log is on disk up to there, and on slaves where that is promised.
     """
 
     def __init__(
@@ -110,6 +114,7 @@ class Journal:
         self._start = 0  # queue offset
         self._start_physical = 0
         self._promised_end = 0  # physical: where the last event ends that an answer may rest on
+        self._kept_end = 0  # up to where `flush_to` has seen to it
         self._restated = _Extent()  # what restating took the last time
         self._late: _Restated | None = None  # what the disk has not taken in time
         self._is_restating = False
@@ -144,10 +149,12 @@ class Journal:
             )
 
     async def flushed(self) -> None:
-        """Returns when everything that was promised so far is on disk. Raises FlushTimeout, NotWritable."""
-        if self._store.flushed_offset >= self._promised_end:
-            return
-        await self._flush_to(self._promised_end)
+        """Returns when everything that was promised so far is on disk, and on slaves where that is promised. Raises
+        FlushTimeout, which SlaveNotAvailable is too, and NotWritable."""
+        promised_end = self._promised_end
+        if self._kept_end < promised_end:
+            await self._flush_to(promised_end)
+            self._kept_end = max(self._kept_end, promised_end)
 
     def _draft(self, event: Event) -> Draft:
         body = encode_event(event)
@@ -161,16 +168,25 @@ class Journal:
 
     def replay(self) -> None:
         """Applies all events there are, before the first is written. Raises DamagedFile for one nobody can read."""
-        noted = self._start_file.load(lambda text: msgspec.json.decode(text, type=_Start).queueOffset)
         low, high = self._bounds()
-        self._start = noted if noted is not None and low <= noted <= high else low
-        self._start_physical = self._store.end_offset
+        noted = self._noted_start()
+        is_ours = noted is not None and noted.incarnation == self._store.incarnation
+        self._start = noted.queueOffset if noted and is_ours and low <= noted.queueOffset <= high else low
+        self._start_physical = self._promised_end = self._store.end_offset  # of the last run, slaves may lack some
         for queue_offset, physical_offset, body in self.scan(self._start):
             self._start_physical = min(self._start_physical, physical_offset)
             try:
                 self._apply(decode_event(body))
             except DecodeError as error:
                 raise _unreadable(queue_offset, error, "Was it written by a later version of rmqspark?") from error
+
+    def _noted_start(self) -> _Start | None:
+        """None where nothing is noted, or nothing that can be read: then all there is has to be."""
+        try:
+            return self._start_file.load(lambda text: msgspec.json.decode(text, type=_Start))
+        except DamagedFile as error:
+            log.warning("where the ledger begins cannot be read, all of it is", reason=str(error))
+            return None
 
     def scan(self, queue_offset: int) -> Iterator[tuple[int, int, bytes]]:
         """Queue offset, physical offset and body of each event there is from `queue_offset` on.
@@ -269,7 +285,7 @@ class Journal:
         except FlushTimeout:
             self._late = restated
             return
-        text = msgspec.json.encode(_Start(restated.queue_offset)).decode()
+        text = msgspec.json.encode(_Start(restated.queue_offset, self._store.incarnation)).decode()
         await in_thread(self._start_file.save, text)
         self._start, self._start_physical = restated.queue_offset, restated.physical_offset
         self._restated = restated.extent

@@ -207,7 +207,7 @@ class Ledger:
             if is_open(txn) and txn.heard_ms + max_open_ms <= uptime_ms
         ]
 
-    def disused(self, uptime_ms: int, expiration_ms: int) -> list[Event]:
+    def disused(self, uptime_ms: int, expiration_ms: int) -> list[Forgotten]:
         """Forgets what nobody has used for very long, with nothing left to do."""
         return [
             Forgotten(txn.transactional_id)

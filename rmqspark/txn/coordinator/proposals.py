@@ -5,18 +5,18 @@ In memory: an operator of a broker that was started again since can only roll ba
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
-if TYPE_CHECKING:
-    from rmqspark.protocol.bodies.txn import TxnDecision
+from rmqspark.protocol.bodies.txn import TxnDecision
 
 _MOST: Final = 100
+_MOST_BYTES: Final = 32 << 20
 
 
 class _Proposal(NamedTuple):
     epoch: int
     version: int
-    decision: TxnDecision
+    decision: bytes  # as it travels: taken apart, a large one has ten times as many
 
 
 class Proposals:
@@ -24,17 +24,21 @@ class Proposals:
 
     def __init__(self) -> None:
         self._latest: dict[str, _Proposal] = {}
+        self._bytes = 0
 
     def note(self, transactional_id: str, epoch: int, version: int, decision: TxnDecision) -> None:
         self.forget(transactional_id)
-        self._latest[transactional_id] = _Proposal(epoch, version, decision)
-        while len(self._latest) > _MOST:
-            del self._latest[next(iter(self._latest))]
+        proposal = self._latest[transactional_id] = _Proposal(epoch, version, decision.encode(standard=True))
+        self._bytes += len(proposal.decision)
+        while len(self._latest) > _MOST or self._bytes > _MOST_BYTES:
+            self.forget(next(iter(self._latest)))
 
     def of(self, transactional_id: str, epoch: int, version: int) -> TxnDecision | None:
         """What a driver wanted for this version under this epoch."""
         found = self._latest.get(transactional_id)
-        return found.decision if found is not None and found[:2] == (epoch, version) else None
+        return TxnDecision.decode(found.decision) if found is not None and found[:2] == (epoch, version) else None
 
     def forget(self, transactional_id: str) -> None:
-        self._latest.pop(transactional_id, None)
+        found = self._latest.pop(transactional_id, None)
+        if found is not None:
+            self._bytes -= len(found.decision)

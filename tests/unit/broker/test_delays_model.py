@@ -95,6 +95,28 @@ def test_the_first_message_of_a_log_is_delivered_once() -> None:
     machine.teardown()
 
 
+def test_a_message_that_is_lost_hides_none_behind_it() -> None:
+    """What was delivered is found in the log though the first that seems to wait is damaged since: all behind it came
+    once more, and nothing kept what waited from expiring."""
+    machine = DelayMachine()
+    machine.start()
+    machine.send_something_else()
+    lost = machine.store.end_offset
+    machine.send(1, 3)
+    machine.wait_for_all()
+    machine.send(1, 1)
+    queue = machine.store._storeys.queues.get(SCHEDULE_TOPIC, 0)
+    assert queue is not None
+    assert queue.mark_lost(lost, lost + 1) == 1
+    machine.store.close()
+    machine.open()
+    machine.clock.advance(ms=max(DELAYS_MS))
+    assert machine.delays.needed_offset is not None
+    machine.deliver()
+    assert [message.body for message in machine.look()[1]] == [b"1", b"2", b"3", b"4"]
+    machine.teardown()
+
+
 def test_a_limit_that_was_lowered_since_is_none_for_what_was_accepted() -> None:
     """It is delivered when its time comes, and holds up nobody."""
     machine = DelayMachine()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from rmqspark.broker.expiry_rounds import ExpiryRounds
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import FlushTimeout
@@ -21,7 +23,7 @@ NOTHING = 1 << 60  # is needed
 class Bench:
     """A store of small files that expire at once, and a disk that is slow until it is told otherwise."""
 
-    def __init__(self, budget_bytes: int | None = None) -> None:
+    def __init__(self, budget_bytes: int | None = None, min_free_bytes: int = 1 << 20) -> None:
         clock = ManualClock()
         config = StoreConfig(
             mapped_file_size_commit_log=FILE_BYTES,
@@ -30,13 +32,14 @@ class Bench:
             max_index_num=200,
             file_reserved_time=0,
             delete_when=";".join(map(str, range(24))),
-            min_free_bytes=1 << 20,
+            min_free_bytes=min_free_bytes,
         )
-        files = MemoryFileSystem(clock=clock, budget_bytes=budget_bytes)
-        self.store = MessageStore.open("store", config, files=files, clock=clock, entropy=SystemEntropy(1))
+        self.files = MemoryFileSystem(clock=clock, budget_bytes=budget_bytes)
+        self.store = MessageStore.open("store", config, files=self.files, clock=clock, entropy=SystemEntropy(1))
         self.needed = NOTHING
+        self.spared: int | None = None
         self.is_slow = True
-        self._rounds = ExpiryRounds(self.store, self, lambda: self.needed, clock)
+        self._rounds = ExpiryRounds(self.store, self, lambda: self.needed, clock, lambda: self.spared)
 
     async def flushed(self, end_offset: int) -> None:
         if not self.is_slow:
@@ -84,4 +87,27 @@ def test_what_any_look_since_found_needed_is_kept() -> None:
     bench.store.flush()
     assert bench.run() == 2 * FILE_BYTES
     bench.is_slow = False
+    assert bench.run() == 4 * FILE_BYTES
+
+
+def test_a_slave_spares_what_its_master_has() -> None:
+    """Its master may need it for messages that wait, and then this one does when it is made the master."""
+    bench = Bench()
+    bench.is_slow = False
+    bench.fill(5)
+    begins = []
+    for bench.spared in (0, FILE_BYTES - 1, 2 * FILE_BYTES, None):
+        begins.append(bench.run())
+    assert begins == [0, 0, 2 * FILE_BYTES, 4 * FILE_BYTES]
+
+
+@pytest.mark.parametrize(("min_free_bytes", "used"), [(0, 0.95), (1 << 20, 0.5)])
+def test_a_slave_whose_disk_is_full_spares_nothing(min_free_bytes: int, used: float) -> None:
+    """Else it would take nothing more of its master's."""
+    bench = Bench(min_free_bytes=min_free_bytes)
+    bench.is_slow, bench.spared = False, 0
+    bench.fill(5)
+    assert bench.run() == 0
+    usage = bench.files.disk_usage()
+    bench.files.set_budget(int((usage.total_bytes - usage.free_bytes) / used))
     assert bench.run() == 4 * FILE_BYTES

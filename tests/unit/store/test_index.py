@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import InvalidArgument, StoreError
 from rmqspark.store.config import StoreConfig
+from rmqspark.store.index import index_file
 from rmqspark.store.index.index import MAX_FOUND, Index
 from rmqspark.store.index.index_keys import key_hash, keys_of
 from rmqspark.testing.disk_faults import ProcessDied
@@ -126,6 +127,34 @@ def test_the_newest_are_found_first_and_at_most_64() -> None:
     assert index.find(TOPIC, "k", *FOREVER, 2, below=9_800) == [9_600, 9_700]
     assert index.find(TOPIC, "k", *FOREVER, below=100) == [0]
     assert index.find(TOPIC, "k", *FOREVER, below=0) == []
+
+
+@given(RECORDS, st.integers(0, 3), st.integers(0, 35), st.integers(0, 35), st.integers(0, 3_500), st.integers(0, 9))
+def test_a_long_chain_leads_to_the_same(
+    records: list[Stored], hops: int, begin: int, end: int, below: int, most: int
+) -> None:
+    """Entries are looked for among all where a chain is too long to be followed."""
+    index = opened(MemoryFileSystem(), StoreConfig(max_hash_slot_num=3, max_index_num=50))
+    feed(index, records)
+    begin_ms, end_ms = (1_700_000_000_000 + 700 * number for number in (begin, end))
+    for key in ("a", "Aa", "never"):
+        followed = index.find(TOPIC, key, begin_ms, end_ms, most, below)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(index_file, "MOST_HOPS", hops)
+            patch.setattr(index_file, "_SCANNED_ENTRIES", 4)
+            assert index.find(TOPIC, key, begin_ms, end_ms, most, below) == followed
+
+
+def test_a_key_of_very_many_messages_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A read for each newer one took seconds a million, in which the broker served nobody."""
+    index = opened(MemoryFileSystem(), ONE_FILE)
+    feed(index, log_of(*[("k",)] * 4_900), in_bulk=True)
+    reads = []
+    entry_of = index_file.IndexFile._entry
+    monkeypatch.setattr(index_file.IndexFile, "_entry", lambda self, at: reads.append(at) or entry_of(self, at))
+    assert index.find(TOPIC, "k", *FOREVER, below=200) == [0, 100]
+    assert index.find(TOPIC, "k", 0, 1_700_000_000_000) == [0, 100]  # the same second
+    assert len(reads) < 2_200
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rmqspark.protocol.records.record import encode_record
+from rmqspark.store.config import StoreConfig
 from rmqspark.store.log.commit_log import CommitLog
 from rmqspark.store.log.segment import SegmentFiles
 from rmqspark.store.queues.consume_queue import ENTRY, NO_MESSAGE_SIZE
@@ -14,6 +15,8 @@ from rmqspark.store.reading.readable_queues import ReadableQueues
 from rmqspark.store.reading.reader import Reader, ReadStatus
 from rmqspark.store.reading.time_search import TimeSearch
 from rmqspark.testing.memory_files import MemoryFileSystem
+
+from .store_bench import StoreBench
 
 LOST = 0
 FOUND_AT = 3 << 30
@@ -68,3 +71,24 @@ def test_it_lies_nowhere(bench: Bench) -> None:
     assert bench.queues.locate("t", 0, 0) is None
     assert bench.queues.locate("t", 0, 1) == (FOUND_AT, len(bench.record))
     assert [bench.queues.store_time_at("t", 0, offset) for offset in (0, 1)] == [-1, 5]
+
+
+def test_a_time_is_found_behind_very_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of the log may have had millions; looked at one by one they kept a broker from all else for minutes."""
+    store = StoreBench(StoreConfig(message_index_enable=False))
+    store.send("t", 0, b"before")
+    store.store.flush()
+    size = store.store.end_offset
+    lost, queue = 20_000, store.store._storeys.queues.get_or_make("t", 0)
+    store.send("u", 0, b"between")
+    queue.put(1, ENTRY.pack(size, NO_MESSAGE_SIZE, 0) * lost)
+    store.clock.advance(ms=10)
+    store.send("t", 0, b"behind")
+    behind_ms, looks = store.clock.now_ms(), []
+    store_time = TimeSearch.store_time
+    monkeypatch.setattr(TimeSearch, "store_time", lambda self, *at: looks.append(at) or store_time(self, *at))
+    at = store.store.queues.offset_by_time("t", 0, behind_ms)
+    assert [record.body for record in store.records("t", 0, at)] == [b"behind"]
+    assert store.store.queues.offset_by_time("t", 0, behind_ms, "UPPER") == lost + 1
+    assert store.store.queues.offset_by_time("t", 0, behind_ms - 1, "LOWER") > 0
+    assert len(looks) < 500

@@ -288,6 +288,28 @@ def test_one_flush_at_a_time() -> None:
         bench.store.finish_flush(plan)
 
 
+@pytest.mark.parametrize("kind", ["commitlog", "consumequeue", "index"])
+def test_files_go_on_expiring_where_somebody_has_deleted_one(kind: str) -> None:
+    """An operator who made room on a full disk while the broker ran: nothing was deleted any more, and it filled up."""
+    bench = StoreBench()
+    bench.send("t", 0, *[b"m%03d" % number for number in range(60)])
+    bench.store.checkpoint()
+    bench.store.checkpoint()
+    bench.files.unlink(min(bench.content(kind)))
+    bench.clock.advance(hours=100)
+    bench.send("t", 0, *[b"n%03d" % number for number in range(60)])
+    bench.store.checkpoint()
+    bench.store.checkpoint()
+    while bench.store.expire(bench.clock.now_ms()).deleted:
+        pass
+    assert bench.store.min_physical_offset > 5_000
+    bench.reopen()
+    begin = bench.store.queues.min_offset("t", 0)
+    assert (begin > 50, bench.store.damage) == (True, ())
+    expected = [*[b"m%03d" % number for number in range(begin, 60)], *[b"n%03d" % number for number in range(60)]]
+    assert bench.bodies("t", 0) == expected
+
+
 def test_files_may_go_while_they_are_synced() -> None:
     """A topic deleted while another thread syncs its queue leaves the flush unharmed."""
     bench = StoreBench()
@@ -361,6 +383,23 @@ def test_messages_stay_until_their_queue_entries_are_written() -> None:
     assert bench.store.expire(bench.clock.now_ms()).deleted == ()
     assert bench.store.expire(bench.clock.now_ms()).deleted
     bench.lose_power()
+    assert bench.store.queues.max_offset("t", 0) == 2
+
+
+def test_messages_stay_until_they_are_published() -> None:
+    """Those that become readable together are in no queue before: after a kill their offsets were given again."""
+    bench = StoreBench(NO_INDEX)
+    bench.send("t", 0, b"first")
+    bench.store.checkpoint()
+    with bench.store.publishing_together():
+        bench.send("t", 0, b"second")
+        bench.send("u", 0, *[b"%d" % number for number in range(20)])
+        bench.store.flush()
+        bench.clock.advance(hours=73)
+        while bench.store.expire(bench.clock.now_ms()).deleted:
+            pass
+        bench.disk.kill()
+    bench.open()
     assert bench.store.queues.max_offset("t", 0) == 2
 
 

@@ -22,10 +22,11 @@ from rmqspark.store.checkpoint import Checkpoint
 from rmqspark.store.config import StoreConfig
 from rmqspark.store.direct.offline import OfflineStore
 from rmqspark.store.draft import Draft, RowRun, Run
-from rmqspark.store.files import write_whole
+from rmqspark.store.files import make_directories, write_whole
 from rmqspark.store.message_store import MessageStore
 from rmqspark.store.queues.consume_queue import ENTRY
 from rmqspark.store.reading.reader import ReadStatus
+from rmqspark.store.recovery.scan import Damage
 from rmqspark.testing.disk_faults import ProcessDied
 
 from .store_bench import EVERYTHING, SMALL, StoreBench
@@ -308,6 +309,35 @@ def test_incarnation(mode: str, how: str, raised: bool) -> None:
         assert bench.bodies("t", 0) == [b"m"]
 
 
+@pytest.mark.parametrize("how", ["closed", "killed"])
+@pytest.mark.parametrize("file", [1, 2, 3, 4])
+def test_a_file_of_the_log_is_missing(file: int, how: str) -> None:
+    """Its messages are lost, and said to be. All others are served, wherever a reader comes to the gap; one stood
+    before it for ever."""
+    bench = StoreBench()
+    for number in range(40):
+        bench.send("t", 0, b"m%03d" % number)
+    bench.store.checkpoint()
+    bench.store.checkpoint()
+    first, end = file * 1024, min((file + 1) * 1024, bench.store.end_offset)
+    physical_offsets = bench.store.queues.entries("t", 0, 0, 40)["physical_offset"]
+    lost = set(np.flatnonzero((physical_offsets >= first) & (physical_offsets < end)).tolist())
+    if how == "closed":
+        bench.store.close()
+    else:
+        bench.disk.kill()
+    bench.files.unlink(f"commitlog/{first:020d}")
+    for _ in range(2):  # it is told each time, and readers have lost what they had once
+        bench.open()
+        assert (bench.store.damage, bench.store.incarnation) == ((Damage(first, end),), 2)
+        bench.store.close()
+    bench.open()
+    bench.send("t", 0, b"new")
+    expected = [(number, b"m%03d" % number) for number in range(40) if number not in lost] + [(40, b"new")]
+    for offset in (0, min(lost), max(lost)):
+        assert bench.numbered_bodies("t", 0, offset) == [each for each in expected if each[0] >= offset]
+
+
 def test_queue_entries_beyond_the_log_are_word_of_lost_messages() -> None:
     """Where queues know more than the log, readers knew it too: the entries go, the incarnation is raised."""
     bench = StoreBench(CLEAN)
@@ -353,12 +383,13 @@ def test_entries_of_lost_messages_do_not_come_back() -> None:
     assert count > 5
 
 
-def test_a_log_that_is_gone_takes_its_queues_with_it() -> None:
+@pytest.mark.parametrize("gone", [["commitlog"], ["commitlog", "consumequeue"]])
+def test_a_log_that_is_gone_takes_its_queues_with_it(gone: list[str]) -> None:
     """Without log files every queue is removed, as RocketMQ does; the store starts anew in a new incarnation."""
     bench = filled(CLEAN)
     before = bench.store.incarnation
     bench.store.close()
-    for path in bench.content("commitlog"):
+    for path in [path for directory in gone for path in bench.content(directory)]:
         bench.files.unlink(path)
     bench.open()
     assert (bench.store.queues.topics(), bench.store.end_offset) == ([], 0)
@@ -382,6 +413,26 @@ def test_a_store_that_rocketmq_wrote_last(normal_exit: bool) -> None:
     bench.open()
     assert all_bodies(bench) == messages
     assert bench.store.damage == ()
+
+
+@pytest.mark.parametrize("normal_exit", [True, False])
+def test_a_store_of_rocketmqs_that_has_no_queues(normal_exit: bool) -> None:
+    """They were deleted to be made again: all there is comes from the log."""
+    bench = StoreBench(CLEAN)
+    for number in range(24):
+        bench.clock.advance(hours=1)
+        bench.send("t", 0, b"m%03d" % number)
+    messages = all_bodies(bench)
+    bench.store.close()
+    times = Checkpoint.decode(bench.read_file("checkpoint"))
+    foreign = Checkpoint(times.log_timestamp_ms, times.queues_timestamp_ms).encode()[:40]
+    bench.write_file("checkpoint", foreign.ljust(4096, b"\0"))
+    for path in bench.content("consumequeue"):
+        bench.files.unlink(path)
+    if not normal_exit:
+        bench.write_abort(b"4711")
+    bench.open()
+    assert all_bodies(bench) == messages
 
 
 def test_a_queue_that_starts_in_the_middle() -> None:
@@ -482,6 +533,36 @@ def test_a_store_made_with_other_file_sizes_says_so() -> None:
     bench.config = StoreConfig(**{**CLEAN.__dict__, "mapped_file_size_commit_log": 512})
     with pytest.raises(StoreError, match="mapped_file_size"):
         bench.open()
+
+
+@pytest.mark.parametrize("setting", ["mapped_file_size_commit_log", "mapped_file_size_consume_queue"])
+def test_a_store_made_with_smaller_files_stays_as_it_is(setting: str) -> None:
+    """Once the setting is put right it opens. The first file was lengthened before the next one said what is wrong: it
+    did not fit either setting then, nor RocketMQ's."""
+    bench = filled(CLEAN)
+    messages = all_bodies(bench)
+    bench.store.close()
+    before = {**bench.content("commitlog"), **bench.content("consumequeue")}
+    bench.config = StoreConfig(**{**CLEAN.__dict__, setting: 2 * getattr(CLEAN, setting)})
+    with pytest.raises(StoreError, match="mapped_file_size"):
+        bench.open()
+    assert {**bench.content("commitlog"), **bench.content("consumequeue")} == before
+    bench.config = CLEAN
+    bench.open()
+    assert all_bodies(bench) == messages
+
+
+def test_a_store_whose_log_is_dledgers_is_left_alone() -> None:
+    """Without that log its queues would go, with which RocketMQ reads on."""
+    bench = filled(CLEAN)
+    bench.store.close()
+    for path in bench.content("commitlog"):
+        bench.files.unlink(path)
+    make_directories(bench.files, "dledger-n0/data")
+    before = bench.content("consumequeue")
+    with pytest.raises(StoreError, match="dledger-n0"):
+        bench.open()
+    assert bench.content("consumequeue") == before
 
 
 def test_deleted_topics_are_gone() -> None:

@@ -21,7 +21,7 @@ from rmqspark.errors import (
     TwoCoordinators,
     Unreachable,
 )
-from rmqspark.protocol.bodies.txn import BrokersSeen, HeldAttempt, InputRange, OutputRange, TxnDecision
+from rmqspark.protocol.bodies.txn import AuditedBatch, BrokersSeen, HeldAttempt, InputRange, OutputRange, TxnDecision
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.consume import OffsetResponseHeader
 from rmqspark.protocol.headers.fields import to_fields
@@ -471,3 +471,26 @@ def test_who_asks_for_an_owner_has_to_be_known_to_the_name_servers() -> None:
     with pytest.raises(TransactionError, match="'ghost' is not one of this cluster"):
         asyncio.run(bench.coordination.remember_broker("ghost"))
     assert list(bench.coordination.ledger.peers) == []
+
+
+def test_an_id_that_somebody_is_about_to_use_is_not_forgotten() -> None:
+    """A run that comes after a long time asks others first whether they own the id. Forgotten meanwhile, its last
+    version would be none, and one below it be decided once more."""
+    bench = Bench()
+    coordinator, ledger = bench.coordination.coordinator, bench.coordination.ledger
+    bench.coordination.journal.record([RunOpened("T", "", "r1", 1, 0), Decided("T", 1, 5, TxnDecision(), 0, "driver")])
+    bench.coordination.journal.record([Finished(AuditedBatch("T", version=5))])
+    bench.clock.advance(hours=2)
+
+    async def scenario() -> None:
+        preparing = asyncio.create_task(coordinator.prepare("T", "r2", 6, ""))
+        await asyncio.sleep(0)
+        await bench.coordination.tick()
+        await preparing
+
+    asyncio.run(scenario())
+    assert (ledger.require("T").last_version, ledger.require("T").open_version) == (5, 6)
+    bench.clock.advance(hours=2)
+    coordinator.close_overdue(3_600_000)
+    asyncio.run(bench.coordination.tick())
+    assert "T" not in ledger

@@ -11,12 +11,13 @@ import pytest
 from structlog.testing import capture_logs
 
 from rmqspark.entropy import SystemEntropy
-from rmqspark.errors import DamagedFile, FlushTimeout, InvalidMessage, NotWritable
+from rmqspark.errors import DamagedFile, FlushTimeout, InvalidMessage, NotWritable, SlaveNotAvailable
 from rmqspark.protocol.bodies.txn import HeldAttempt, InputRange, TxnDecision
 from rmqspark.protocol.names import TXN_LEDGER_TOPIC
 from rmqspark.protocol.records.record import encode_record
 from rmqspark.store.config import StoreConfig
 from rmqspark.store.draft import Draft
+from rmqspark.store.files import write_whole
 from rmqspark.store.message_store import MessageStore
 from rmqspark.testing.manual_clock import ManualClock
 from rmqspark.testing.memory_files import MemoryFileSystem
@@ -122,6 +123,50 @@ async def test_what_was_flushed_survives_a_power_loss(desk: Desk) -> None:
     await desk.journal.flushed()
     desk.lose_power()
     assert (desk.ledger.require(T).epoch, desk.ledger.require(T).open_version) == (1, 0)
+
+
+@awaited
+async def test_what_no_slave_has_yet_is_no_answer_however_often_it_is_asked_for(desk: Desk) -> None:
+    """With SYNC_MASTER: if the master's disk is lost then, its slave knows nothing of it. After a start as well."""
+    is_confirmed = False
+
+    async def on_slaves_too(end_offset: int) -> None:
+        desk.store.flush()
+        if not is_confirmed:
+            raise SlaveNotAvailable("Stored, but not on a slave.")
+
+    desk.journal._flush_to = on_slaves_too
+    desk.journal.record([opened()])
+    for _ in range(2):
+        with pytest.raises(SlaveNotAvailable):
+            await desk.journal.flushed()
+    desk.store.close()
+    desk.open()
+    desk.journal._flush_to = on_slaves_too
+    with pytest.raises(SlaveNotAvailable):
+        await desk.journal.flushed()
+    is_confirmed = True
+    await desk.journal.flushed()
+
+
+@awaited
+async def test_a_start_noted_in_another_log_is_not_believed(desk: Desk) -> None:
+    """A master that was away is a slave next, whose tail is cut off, and the master once more: where its ledger began
+    when it was away are other events now."""
+    desk.journal.record([opened()])
+    cut_at = desk.store.end_offset
+    desk.fill(20 << 10)
+    await desk.restate()
+    assert desk.journal.needed_offset >= cut_at
+    desk.store.replica.open_for_master()
+    desk.store.replica.cut(cut_at)
+    desk.store.close()
+    desk.open()
+    desk.store.replica.end_following()
+    desk.journal.record([VersionBegun(T, number, 0) for number in range(5)])
+    desk.store.close()
+    desk.open()
+    assert desk.ledger.require(T).open_version == 4
 
 
 @awaited
@@ -377,16 +422,20 @@ async def test_nothing_is_restated_after_a_failed_fsync(desk: Desk) -> None:
     assert (desk.store.end_offset, desk.journal.needed_offset) == (end, start)
 
 
-@awaited
-async def test_a_lost_note_of_the_start_costs_time_only(desk: Desk) -> None:
-    """Without config/txnLedger.json the whole topic is read."""
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_lost_note_of_the_start_costs_time_only(desk: Desk, is_there: bool) -> None:
+    """Without config/txnLedger.json, or where it is damaged with its copy, the whole topic is read."""
     desk.journal.record([opened()])
     desk.fill(20 << 10)
-    await desk.restate()
+    asyncio.run(desk.restate())
+    desk.store.flush()
     for name in ("txnLedger.json", "txnLedger.json.bak"):
         if desk.files.exists(f"store/config/{name}"):
             desk.files.unlink(f"store/config/{name}")
-    desk.lose_power()
+        if is_there:
+            write_whole(desk.files, f"store/config/{name}", b"")
+    desk.files.kill()
+    desk.open()
     assert desk.ledger.require(T).epoch == 1
 
 

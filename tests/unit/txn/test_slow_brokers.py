@@ -6,8 +6,9 @@ import asyncio
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from structlog.testing import capture_logs
 
-from rmqspark.errors import NotWritable, RequestTimeout
+from rmqspark.errors import NotWritable, RequestTimeout, SlaveNotAvailable
 from rmqspark.protocol.bodies.txn import HeldAttempt, OutputRange, TxnDecision
 from rmqspark.protocol.headers.txn import TxnOutcome
 from rmqspark.testing.manual_clock import ManualClock
@@ -50,6 +51,7 @@ class Journal:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self.refuses = ""
+        self.late: SlaveNotAvailable | None = None
 
     def record(self, events: Iterable[Event]) -> None:
         for event in list(events):
@@ -58,7 +60,9 @@ class Journal:
             self._ledger.apply(event)
 
     async def flushed(self) -> None:
-        """Everything is."""
+        """Everything is, unless it is said to be late."""
+        if self.late is not None:
+            raise self.late
 
 
 class Nobody:
@@ -143,6 +147,24 @@ def test_confirmations_of_other_brokers_do_not_wait_for_one_that_hangs() -> None
         bench.slow.hangs = False
         await bench.confirm()
         assert bench.versions_left(T) == []
+
+    asyncio.run(main())
+
+
+def test_nothing_is_completed_that_no_slave_has_yet() -> None:
+    """With SYNC_MASTER: readers would know of a batch that a slave, made the master, does not. It is logged once."""
+
+    async def main() -> None:
+        bench = Bench()
+        bench.decided(T, 0, "quick")
+        with capture_logs() as logs:
+            bench.journal.late = SlaveNotAvailable("Stored, but not on a slave.")
+            await bench.confirm()
+            await bench.confirm()
+            assert (bench.quick.told, bench.versions_left(T), len(logs)) == ([], [0], 1)
+            bench.journal.late = None
+            await bench.confirm()
+        assert (bench.quick.told, bench.versions_left(T), len(logs)) == ([(T, 0)], [], 1)
 
     asyncio.run(main())
 
