@@ -103,10 +103,11 @@ class Slave:
         return self._settings.retry_s
 
     async def _follow_or_settle(self) -> float:
+        master = self._master
         try:
-            await self._follow()
+            await self._follow(master)
         except TailDiffers as difference:
-            return await self._settle(difference)
+            return await self._settle(difference, master)
         return self._settings.retry_s
 
     def _tell(self, error: Exception) -> None:
@@ -115,8 +116,8 @@ class Slave:
             log.warning("not connected to the master, trying on", master=self._master, reason=trouble)
         self.trouble = trouble
 
-    async def _follow(self) -> None:
-        stream = await self._way.open(self._master)
+    async def _follow(self, master: str) -> None:
+        stream = await self._way.open(master)
         try:
             await _Session(self, self._replica, self._window, self._settings, self._safe, stream).run()
         finally:
@@ -139,10 +140,12 @@ class Slave:
             log.info("the log is the master's, going on from its end", master=self._master, at=self._replica.end_offset)
         self.is_connected, self.trouble = True, ""
 
-    async def _settle(self, difference: TailDiffers) -> float:
-        """What becomes of a tail that is not the master's; returns how long to wait. Nothing, where another master is
-        to be followed by the time that it is decided: it may have it."""
-        replica, master = self._replica, self._master
+    async def _settle(self, difference: TailDiffers, master: str) -> float:
+        """What becomes of a tail that is not this master's; returns how long to wait. Nothing, where another one is to
+        be followed by the time that it is decided: it may have it."""
+        replica = self._replica
+        if self._master != master:
+            return 0
         place = place_to_cut(difference.at, difference.compared_from, replica.end_offset, replica.record_begin)
         if place is None:
             if self._window.widen(replica.start_offset, replica.end_offset):
