@@ -119,7 +119,7 @@ class Slave:
     async def _follow(self, master: str) -> None:
         stream = await self._way.open(master)
         try:
-            await _Session(self, self._replica, self._window, self._settings, self._safe, stream).run()
+            await _Session(self, master, self._replica, self._window, self._settings, self._safe, stream).run()
         finally:
             self.is_connected = False
             stream.close()
@@ -132,12 +132,15 @@ class Slave:
         """The master was told how far this slave is."""
         self.reported_ms = self._now_ms()
 
-    def joined(self) -> None:
-        """The tail is the master's."""
+    def joined(self, master: str) -> None:
+        """The tail is this master's. Raises EOFError where another one is to be followed by now: what else there is to
+        take comes from that one, and must not go with this one's log."""
+        if self._master != master:
+            raise EOFError("another master is followed from now on")
         self._window.reset()
         self._replica.proven()
         if not self.is_connected:
-            log.info("the log is the master's, going on from its end", master=self._master, at=self._replica.end_offset)
+            log.info("the log is the master's, going on from its end", master=master, at=self._replica.end_offset)
         self.is_connected, self.trouble = True, ""
 
     async def _settle(self, difference: TailDiffers, master: str) -> float:
@@ -175,6 +178,7 @@ class _Session:
     def __init__(
         self,
         slave: Slave,
+        master: str,
         replica: ReplicaLog,
         window: Window,
         settings: HaSettings,
@@ -182,6 +186,7 @@ class _Session:
         stream: Stream,
     ) -> None:
         self._slave = slave
+        self._master = master
         self._replica = replica
         self._window = window
         self._settings = settings
@@ -218,7 +223,7 @@ class _Session:
         self._comparison = TailComparison(start, end, self._replica.read)
         self._expected = start
         if self._comparison.is_over:
-            self._slave.joined()
+            self._slave.joined(self._master)
 
     @property
     def _is_joined(self) -> bool:
@@ -275,4 +280,4 @@ class _Session:
         was_over = comparison.is_over
         self._waiting += comparison.take(transfer.data)
         if comparison.is_over and not was_over:
-            self._slave.joined()
+            self._slave.joined(self._master)

@@ -231,6 +231,20 @@ async def test_nothing_is_cut_off_for_a_master_that_is_left_while_its_log_is_com
     assert copy.content("cut") == {}
 
 
+@on_loop
+async def test_no_log_is_taken_of_a_master_that_is_left_while_it_is_compared() -> None:
+    """Also where it has what this slave has: tables and users come from the other one from then on."""
+    other, copy = filled(8), StoreBench()
+    async with serving(other, WHOLE) as right, following(copy, right.port):
+        await until(lambda: copy.store.end_offset == other.store.end_offset)
+    async with serving(other, WHOLE) as right, Waiting(log_of(other)) as wrong, following(copy, wrong.port) as slave:
+        await wrong.was_asked.wait()
+        slave.follow(f"127.0.0.1:{right.port}")
+        wrong.may_answer.set()
+        await until(lambda: slave.is_connected)
+        assert len(right.slaves) == 1
+
+
 class Waiting:
     """A master that sends its log when it is told to."""
 
@@ -309,7 +323,7 @@ async def test_what_waits_for_its_end_is_not_copied_with_each_chunk() -> None:
     start = blank_record(8 << 20) + bytes(4 << 20)
     chunk, allocated = bytes(4096), 0
     async with following(copy, port=1) as slave:
-        session = _Session(slave, copy.store.replica, Window(), QUICK, slave._safe, None)
+        session = _Session(slave, slave.master, copy.store.replica, Window(), QUICK, slave._safe, None)
         session._take([Transfer(0, start)])
         tracemalloc.start()
         try:
