@@ -20,7 +20,7 @@ MAX_ENTRY_BYTES = 4096
 """Namespace, key and value together: the queues of hundreds of brokers."""
 
 MAX_NAMESPACE_CHARACTERS = 2 * 1024 * 1024
-"""Keys and values of a namespace together. It is answered whole, with up to 6 bytes for each, and a frame has 16 MiB."""
+"""Keys and values of a namespace: it is answered whole, with up to 6 bytes for each, and a frame has 16 MiB."""
 
 
 class KvTable:
