@@ -10,7 +10,7 @@ import signal
 import sys
 from contextlib import suppress
 from io import StringIO
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import structlog
 import uvloop
@@ -113,6 +113,22 @@ def _traceback(stream: TextIO, error: Any) -> None:
     stream.write(printable(text.getvalue()))
 
 
+class _Unfailing:
+    """Where log lines are written. One that cannot be, for the disk is full or whoever read them is gone, is lost, and
+    nothing else: code that logs does not expect to fail at that."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, line: str) -> None:
+        with suppress(OSError):
+            self._stream.write(line)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            self._stream.flush()
+
+
 class Libraries(logging.Handler):
     """What libraries say in Python's own way goes where ours goes, and looks alike."""
 
@@ -142,6 +158,7 @@ def configure_logs() -> None:
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.WriteLoggerFactory(sys.stderr),  # a line at once: processes may share a standard error
+        # A line at once: processes may share a standard error.
+        logger_factory=structlog.WriteLoggerFactory(cast("TextIO", _Unfailing(sys.stderr))),
         cache_logger_on_first_use=True,
     )

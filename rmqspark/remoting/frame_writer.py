@@ -37,7 +37,7 @@ class FrameWriter:
         Raises OSError where the connection is lost, or nothing was taken for 30 s.
         """
         if self._unsent:
-            self._unsent = self._push(self._unsent, deadline_ms)
+            self._unsent = self.offer(self._unsent, deadline_ms)
             if self._unsent:
                 return False
         size = sum(map(len, frame))

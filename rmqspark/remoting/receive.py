@@ -207,5 +207,10 @@ class FrameReceiver:
     def _reserve(self, capacity: int) -> None:
         """Makes the connection's own buffer at least that long; what was in it is not copied."""
         if capacity > len(self._own):
-            self._budget.take(capacity - len(self._own))
-            self._own = memoryview(bytearray(capacity))
+            more = capacity - len(self._own)
+            self._budget.take(more)
+            try:
+                self._own = memoryview(bytearray(capacity))
+            except MemoryError:
+                self._budget.give_back(more)
+                raise

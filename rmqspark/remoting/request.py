@@ -133,11 +133,17 @@ class Request(msgspec.Struct, Generic[H], eq=False):
         remark: str | None = None,
         extra: Mapping[str, str] | None = None,
     ) -> None:
-        """Answers, in the header encoding of the request. Does nothing if the request is oneway or already answered."""
-        if self._begin_answer():
-            self.connection.send(
-                encode_response(self.opaque, code, header, body, remark=remark, extra=extra, serialize=self.serialize)
+        """Answers, in the header encoding of the request. Does nothing if the request is oneway or already answered.
+
+        Raises InvalidArgument for more than a frame holds; it is not answered then.
+        """
+        response: list[Buffer] = []
+        if not (self._answered or self.oneway):
+            response = encode_response(
+                self.opaque, code, header, body, remark=remark, extra=extra, serialize=self.serialize
             )
+        if self._begin_answer():
+            self.connection.send(response)
         self._note_time(code)
 
     def reply_encoded(self, response: Buffer) -> None:

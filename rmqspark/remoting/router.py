@@ -256,8 +256,7 @@ def _unreadable(code: int, error: HeaderError) -> RmqError:
 async def _finish(request: Request[Any], answer: Awaitable[Reply | None]) -> None:
     try:
         reply = await answer
-    except Exception as error:  # noqa: BLE001 - as in `Router.dispatch`
-        request.fail(error)
-    else:
         if reply is not None:
             request.answer(reply)
+    except Exception as error:  # noqa: BLE001 - as in `Router.dispatch`
+        request.fail(error)

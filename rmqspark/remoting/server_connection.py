@@ -195,7 +195,7 @@ class ServerConnection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         self._write_paused = False
         if self._transport is not None and not self._transport.is_closing():
-            self._note_unsent()
+            self.note_unsent()
             self._read_on()
 
     def _stop_reading(self) -> None:
@@ -339,11 +339,12 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._active = self._host.now
         self._outgoing.write_to(transport)
         if transport.get_write_buffer_size() or self._holds:
-            self._note_unsent()
+            self.note_unsent()
             if self._write_paused and self.unsent_bytes > self._host.limits.outgoing_max_bytes:
                 self.close("the client does not take its answers")
 
-    def _note_unsent(self) -> None:
+    def note_unsent(self) -> None:
+        """Something was written: what of it the client has not taken counts."""
         unsent = self.unsent_bytes
         self._holds = unsent > 0
         self._host.unsent.note(self, unsent)
@@ -374,7 +375,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         if self._oneways_pause:
             self._active = now
         if self._holds:
-            self._note_unsent()
+            self.note_unsent()
         if self._write_paused and self._transport is not None:
             unsent = self._transport.get_write_buffer_size()
             if unsent != self._unsent_bytes:

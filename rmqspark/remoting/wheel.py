@@ -35,11 +35,18 @@ class TimerWheel(Generic[T]):
         self._slots[min(max(at, self.now + 1), latest) % len(self._slots)][item] = None
 
     def advance(self) -> None:
-        """Moves on by one tick and checks what has come due."""
+        """Moves on by one tick and checks what has come due. Raises what a check does; whoever was not checked for that
+        is with the next tick."""
         self.now += 1
         slot = self.now % len(self._slots)
         due, self._slots[slot] = self._slots[slot], {}
-        for item in due:
-            again = item.check(self.now)
-            if again is not None:
-                self.add(item, again)
+        try:
+            while due:
+                item = next(iter(due))
+                again = item.check(self.now)
+                del due[item]
+                if again is not None:
+                    self.add(item, again)
+        finally:
+            for item in due:
+                self.add(item, self.now + 1)

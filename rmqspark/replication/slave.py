@@ -103,10 +103,11 @@ class Slave:
         return self._settings.retry_s
 
     async def _follow_or_settle(self) -> float:
+        master = self._master
         try:
-            await self._follow()
+            await self._follow(master)
         except TailDiffers as difference:
-            return await self._settle(difference)
+            return await self._settle(difference, master)
         return self._settings.retry_s
 
     def _tell(self, error: Exception) -> None:
@@ -115,10 +116,10 @@ class Slave:
             log.warning("not connected to the master, trying on", master=self._master, reason=trouble)
         self.trouble = trouble
 
-    async def _follow(self) -> None:
-        stream = await self._way.open(self._master)
+    async def _follow(self, master: str) -> None:
+        stream = await self._way.open(master)
         try:
-            await _Session(self, self._replica, self._window, self._settings, self._safe, stream).run()
+            await _Session(self, master, self._replica, self._window, self._settings, self._safe, stream).run()
         finally:
             self.is_connected = False
             stream.close()
@@ -131,18 +132,23 @@ class Slave:
         """The master was told how far this slave is."""
         self.reported_ms = self._now_ms()
 
-    def joined(self) -> None:
-        """The tail is the master's."""
+    def joined(self, master: str) -> None:
+        """The tail is this master's. Raises EOFError where another one is to be followed by now: what else there is to
+        take comes from that one, and must not go with this one's log."""
+        if self._master != master:
+            raise EOFError("another master is followed from now on")
         self._window.reset()
         self._replica.proven()
         if not self.is_connected:
-            log.info("the log is the master's, going on from its end", master=self._master, at=self._replica.end_offset)
+            log.info("the log is the master's, going on from its end", master=master, at=self._replica.end_offset)
         self.is_connected, self.trouble = True, ""
 
-    async def _settle(self, difference: TailDiffers) -> float:
-        """What becomes of a tail that is not the master's; returns how long to wait. Nothing, where another master is
-        to be followed by the time that it is decided: it may have it."""
-        replica, master = self._replica, self._master
+    async def _settle(self, difference: TailDiffers, master: str) -> float:
+        """What becomes of a tail that is not this master's; returns how long to wait. Nothing, where another one is to
+        be followed by the time that it is decided: it may have it."""
+        replica = self._replica
+        if self._master != master:
+            return 0
         place = place_to_cut(difference.at, difference.compared_from, replica.end_offset, replica.record_begin)
         if place is None:
             if self._window.widen(replica.start_offset, replica.end_offset):
@@ -172,6 +178,7 @@ class _Session:
     def __init__(
         self,
         slave: Slave,
+        master: str,
         replica: ReplicaLog,
         window: Window,
         settings: HaSettings,
@@ -179,6 +186,7 @@ class _Session:
         stream: Stream,
     ) -> None:
         self._slave = slave
+        self._master = master
         self._replica = replica
         self._window = window
         self._settings = settings
@@ -215,7 +223,7 @@ class _Session:
         self._comparison = TailComparison(start, end, self._replica.read)
         self._expected = start
         if self._comparison.is_over:
-            self._slave.joined()
+            self._slave.joined(self._master)
 
     @property
     def _is_joined(self) -> bool:
@@ -272,4 +280,4 @@ class _Session:
         was_over = comparison.is_over
         self._waiting += comparison.take(transfer.data)
         if comparison.is_over and not was_over:
-            self._slave.joined()
+            self._slave.joined(self._master)

@@ -27,6 +27,7 @@ from rmqspark.protocol.commands.binary_header import (
     encode_binary_header,
 )
 from rmqspark.protocol.commands.binary_shapes import BinaryShapes
+from rmqspark.protocol.commands.frame import MAX_FRAME_BYTES
 from rmqspark.protocol.headers.fields import H, from_fields, to_fields
 from rmqspark.protocol.headers.types import Int32
 
@@ -329,6 +330,11 @@ def _frame(serialize_type: int, flag: int, head: bytes, body: Buffer | Sequence[
     else:
         parts = [part for part in ((body,) if isinstance(body, (bytearray, memoryview)) else body) if len(part)]
         body_size = sum(memoryview(part).nbytes for part in parts)
+    if flag & RESPONSE_FLAG and _PREFIX.size + len(head) + body_size > MAX_FRAME_BYTES:
+        raise InvalidArgument(
+            f"The answer has {len(head) + body_size} bytes; clients take none above {MAX_FRAME_BYTES}.",
+            hint="Ask for less at a time.",
+        )
     prefix = _PREFIX.pack(4 + len(head) + body_size, serialize_type << 24 | len(head))
     return [prefix + head, *parts]
 

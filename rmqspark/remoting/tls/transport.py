@@ -96,6 +96,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
     def _send(self, encrypted: bytes) -> None:
         if encrypted and not self.is_closing():
             self._transport.write(encrypted)
+            self._connection.note_unsent()
 
     # --- to the connection -------------------------------------------------------------------------------------------
 

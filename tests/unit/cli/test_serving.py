@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import logging
+import os
 import re
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import structlog
@@ -67,6 +69,33 @@ def test_a_line_is_written_at_once(is_terminal: bool, is_buffered: bool, monkeyp
     assert all(written.endswith(b"\n") for written in writes.done)
     if not is_terminal:
         assert [json.loads(written)["event"] for written in writes.done] == ["broker started", "it is over"]
+
+
+@pytest.mark.parametrize("is_terminal", [False, True])
+@pytest.mark.parametrize("is_buffered", [False, True])
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EPIPE, errno.EIO])
+@pytest.mark.usefixtures("configured")
+def test_a_line_that_cannot_be_written_is_all_that_is_lost(
+    is_terminal: bool, is_buffered: bool, error: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk of the log is full, whoever collects it starts anew, a terminal is gone: servers go on."""
+    writes = Writes(is_terminal=is_terminal)
+    monkeypatch.setattr(sys, "stderr", standard_error(writes, is_buffered=is_buffered))
+    configure_logs()
+    log = structlog.get_logger()
+    with monkeypatch.context() as trouble:
+        trouble.setattr(Writes, "write", refusing(error))
+        log.info("broker expired", reason="x" * 2 * io.DEFAULT_BUFFER_SIZE)
+        log.warning("broker expired")
+    log.info("broker started")
+    assert b"broker started" in b"".join(writes.done)
+
+
+def refusing(error: int) -> Any:
+    def write(self: Writes, data: bytes) -> int:
+        raise OSError(error, os.strerror(error))
+
+    return write
 
 
 @pytest.mark.parametrize("is_terminal", [False, True])

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 
 from rmqspark.errors import Busy, InvalidArgument
-from rmqspark.namesrv.kv_table import MAX_ENTRY_BYTES, KvTable
+from rmqspark.namesrv.kv_table import MAX_ENTRY_BYTES, ORDER_TOPIC_CONFIG, KvTable
+from rmqspark.protocol.bodies.route import KVTable
+from rmqspark.protocol.commands.frame import MAX_ANSWER_BYTES
 
 
 def test_put_get_delete() -> None:
@@ -43,6 +47,20 @@ def test_long_entries_are_refused() -> None:
         with pytest.raises(InvalidArgument, match="4096 are allowed"):
             table.put(*entry)
     assert table.get("n", "k") == "v" * (MAX_ENTRY_BYTES - 2)
+
+
+@pytest.mark.parametrize("letter", ["v", "\1", "€"])
+def test_all_of_a_namespace_fits_into_an_answer(letter: str) -> None:
+    """Brokers are answered all order configurations when they register: longer than a frame, none could."""
+    table = KvTable(20_000)
+    with suppress(Busy):
+        for number in range(10_000):
+            table.put(ORDER_TOPIC_CONFIG, str(number), letter * 1_300)
+    orders = table.namespace(ORDER_TOPIC_CONFIG)
+    assert orders is not None
+    assert len(KVTable(dict(orders)).encode()) < MAX_ANSWER_BYTES
+    table.put(ORDER_TOPIC_CONFIG, "0", letter)
+    table.put("other", "0", letter * 1_300)
 
 
 def test_empty_namespaces_do_not_pile_up() -> None:

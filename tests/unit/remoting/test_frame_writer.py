@@ -93,3 +93,16 @@ def test_a_peer_that_takes_nothing_for_long_has_gone(ends: tuple[socket.socket, 
     clock.advance(seconds=1)
     with pytest.raises(TimeoutError, match="taken nothing for 30 s"):
         writer.write([b"next"], clock.monotonic_ms() + SOON_MS)
+
+
+def test_a_peer_that_goes_on_while_nobody_writes_has_not_gone(ends: tuple[socket.socket, socket.socket]) -> None:
+    """It stopped in the middle of a frame, and the next is not written before half a minute: it is asked first."""
+    ours, theirs = ends
+    clock = Passing()
+    writer = FrameWriter(ours, clock)
+    assert not writer.write([bytes(LARGE)], clock.monotonic_ms() + SOON_MS)
+    came = taken(theirs)
+    clock.advance(seconds=31)
+    while not writer.write([b"next"], clock.monotonic_ms() + SOON_MS):
+        came += taken(theirs)
+    assert came + taken(theirs) == bytes(LARGE) + b"next"

@@ -143,3 +143,19 @@ def test_changing_budgets() -> None:
         others.take(10_000)
     receiver.release()
     others.take(10_000)
+
+
+def test_memory_that_is_not_there_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or a short want of memory would take some of the budget for good, until nobody could send a large frame."""
+    budget = Budget(1 << 20)
+    receiver = make_receiver(budget)
+    receive(receiver, framed(bytes(9_000))[:6_000], [64])
+
+    def no_memory(_: int) -> bytearray:
+        raise MemoryError
+
+    monkeypatch.setattr("rmqspark.remoting.receive.bytearray", no_memory, raising=False)
+    with pytest.raises(MemoryError):
+        receive(receiver, framed(bytes(9_000))[6_000:], [4_000])
+    receiver.release()
+    budget.take(1 << 20)

@@ -21,6 +21,7 @@ from rmqspark.protocol.commands.command import (
     encode_response,
     split_frame,
 )
+from rmqspark.protocol.commands.frame import MAX_FRAME_BYTES
 from rmqspark.protocol.headers.txn import TxnPrepareRequestHeader
 from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Router
@@ -239,6 +240,35 @@ def test_oneway_is_never_answered(topic: str) -> None:
     route(handle).dispatch(raw_request(topic=topic, oneway=True), connection)
     assert connection.sent == []
     assert connection.under_way == 0
+
+
+def answered_with(reply: Reply) -> Command:
+    """The answer where a handler gives this at once; it must be the same where it gives it later."""
+
+    async def later(request: Request[Header]) -> Reply:
+        return reply
+
+    at_once, afterwards = Recorder(), Recorder()
+    assert route(lambda request: reply).dispatch(raw_request(topic="t"), at_once) is None
+    run(route(later).dispatch(raw_request(topic="t"), afterwards))
+    assert at_once.answer == afterwards.answer
+    assert afterwards.under_way == 0
+    return at_once.answer
+
+
+def test_an_answer_that_no_client_would_take_is_told_of() -> None:
+    """Longer than a frame it would cost the connection, and with it all that others wait for on it."""
+    answer = answered_with(Reply(body=[bytes(MAX_FRAME_BYTES // 2)] * 2))
+    assert answer.code == ResponseCode.INVALID_PARAMETER
+    assert "16777216" in (answer.remark or "")
+
+
+def test_an_answer_that_cannot_be_put_into_bytes_is_a_bug_that_is_answered() -> None:
+    """Whoever asked would wait for nothing."""
+    with capture_logs() as logs:
+        answer = answered_with(Reply(remark="half a pair: \ud800"))
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert [line["event"] for line in logs] == ["a handler failed"] * 2
 
 
 def test_only_the_first_answer_counts() -> None:

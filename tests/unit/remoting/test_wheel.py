@@ -58,3 +58,23 @@ def test_a_deadline_in_the_past() -> None:
     wheel.add(alarm, 0)
     wheel.advance()
     assert alarm.rang_at == 2
+
+
+def test_a_check_that_fails_once_costs_nobody_his_deadline() -> None:
+    """Memory may be short for a moment, or the log's disk full: connections are closed in time after that."""
+
+    class Failing(Alarm):
+        def check(self, now: int) -> int | None:
+            if not self.visits:
+                self.visits.append(now)
+                raise MemoryError
+            return super().check(now)
+
+    wheel: TimerWheel[Alarm] = TimerWheel()
+    alarms = [Alarm(1), Failing(1), Alarm(1)]
+    for alarm in alarms:
+        wheel.add(alarm, 1)
+    with pytest.raises(MemoryError):
+        wheel.advance()
+    wheel.advance()
+    assert all(alarm.rang_at is not None for alarm in alarms)

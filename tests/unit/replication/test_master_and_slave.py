@@ -7,6 +7,7 @@ import errno
 import tracemalloc
 from contextlib import suppress
 from dataclasses import replace
+from typing import Self
 
 import numpy as np
 import pytest
@@ -212,6 +213,63 @@ async def test_nothing_is_cut_off_for_a_master_that_is_followed_no_more() -> Non
 
 
 @on_loop
+async def test_nothing_is_cut_off_for_a_master_that_is_left_while_its_log_is_compared() -> None:
+    """Name servers tell of another one while the log of the one before still comes: that one may have it all."""
+    original, copy = await ahead(b"kept0", b"kept1", b"kept2")
+    other = filled(8)
+    for body in (b"kept0", b"kept1", b"kept2"):
+        other.send("t", 0, body)
+    before = log_of(copy)
+    assert log_of(other) == before
+    add(original, 1, "new")
+    async with serving(other, WHOLE) as right, Waiting(log_of(original)) as wrong, following(copy, wrong.port) as slave:
+        await wrong.was_asked.wait()
+        slave.follow(f"127.0.0.1:{right.port}")
+        wrong.may_answer.set()
+        await until(lambda: slave.is_connected)
+    assert log_of(copy) == before
+    assert copy.content("cut") == {}
+
+
+@on_loop
+async def test_no_log_is_taken_of_a_master_that_is_left_while_it_is_compared() -> None:
+    """Also where it has what this slave has: tables and users come from the other one from then on."""
+    other, copy = filled(8), StoreBench()
+    async with serving(other, WHOLE) as right, following(copy, right.port):
+        await until(lambda: copy.store.end_offset == other.store.end_offset)
+    async with serving(other, WHOLE) as right, Waiting(log_of(other)) as wrong, following(copy, wrong.port) as slave:
+        await wrong.was_asked.wait()
+        slave.follow(f"127.0.0.1:{right.port}")
+        wrong.may_answer.set()
+        await until(lambda: slave.is_connected)
+        assert len(right.slaves) == 1
+
+
+class Waiting:
+    """A master that sends its log when it is told to."""
+
+    def __init__(self, log: bytes) -> None:
+        self._log = log
+        self.was_asked, self.may_answer = asyncio.Event(), asyncio.Event()
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        (start,) = REPORT.unpack(await reader.readexactly(REPORT.size))
+        self.was_asked.set()
+        await self.may_answer.wait()
+        writer.write(frames(self._log, start))
+        await reader.read()
+        writer.close()
+
+
+@on_loop
 async def test_a_master_that_does_not_say_yet_whether_it_waits_is_asked_again_soon() -> None:
     """One that has just come back: what is for an operator to decide takes a minute, this does not."""
     original, copy = await ahead(b"lost")
@@ -265,7 +323,7 @@ async def test_what_waits_for_its_end_is_not_copied_with_each_chunk() -> None:
     start = blank_record(8 << 20) + bytes(4 << 20)
     chunk, allocated = bytes(4096), 0
     async with following(copy, port=1) as slave:
-        session = _Session(slave, copy.store.replica, Window(), QUICK, slave._safe, None)
+        session = _Session(slave, slave.master, copy.store.replica, Window(), QUICK, slave._safe, None)
         session._take([Transfer(0, start)])
         tracemalloc.start()
         try:
