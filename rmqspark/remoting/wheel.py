@@ -39,14 +39,13 @@ class TimerWheel(Generic[T]):
         is with the next tick."""
         self.now += 1
         slot = self.now % len(self._slots)
-        due, self._slots[slot] = self._slots[slot], {}
-        try:
-            while due:
-                item = next(iter(due))
+        due, self._slots[slot] = list(self._slots[slot]), {}
+        for number, item in enumerate(due):
+            try:
                 again = item.check(self.now)
-                del due[item]
-                if again is not None:
-                    self.add(item, again)
-        finally:
-            for item in due:
-                self.add(item, self.now + 1)
+            except BaseException:
+                for unchecked in due[number:]:
+                    self.add(unchecked, self.now + 1)
+                raise
+            if again is not None:
+                self.add(item, again)
