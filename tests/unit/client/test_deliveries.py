@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rmqspark.client import heartbeats
 from rmqspark.client.broker_line import BrokerLine
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.connections import _Slot
@@ -450,8 +451,11 @@ def test_an_asynchronous_send_ends_though_its_producer_was_closed_meanwhile() ->
             future.result(60)
 
 
-def test_an_asynchronous_send_that_may_have_arrived_says_so_when_its_producer_is_closed() -> None:
+def test_an_asynchronous_send_that_may_have_arrived_says_so_when_its_producer_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Its connection is ended without an answer: not that nothing was sent, as AlreadyClosed would say."""
+    monkeypatch.setattr(heartbeats, "GOOD_BYE_S", 0.0)
     sent = threading.Event()
     with (
         ScriptedPeer([expect(SEND), lambda _: sent.set(), wait_for_close()]) as server,
