@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Final, Protocol
-
-FIRST_OF_10_000_MS: Final = 253_402_300_800_000
-"""Since 1970, of the year that calendars of Python do not have."""
+from typing import Protocol
 
 
 class Clock(Protocol):

@@ -7,13 +7,12 @@ from datetime import UTC, datetime
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
-from rmqspark.clock import FIRST_OF_10_000_MS
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 MAX_ROWS = 200  # of a table; a topic may have thousands of queues
-
+FIRST_OF_10_000_MS: Final = 253_402_300_800_000
+"""Since 1970, of the year that calendars of Python do not have."""
 
 OBEYED: Final = r"\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
 """As in a class of a pattern: control characters, C1's among them, and what turns the line around or breaks it."""

@@ -57,7 +57,7 @@ class Gate:
             scope["method"] = "GET"
         refusal = self._refusal(scope)
         if refusal is None:
-            await self._app(scope, _bounded(receive), _with_headers(scope, send))
+            await self._app(scope, bounded(receive, MOST_BODY_BYTES), _with_headers(scope, send))
         elif scope["type"] == "websocket":
             await receive()
             await send({"type": "websocket.close", "code": _CLOSE_POLICY, "reason": refusal[1]})
@@ -104,19 +104,20 @@ async def _let_go(headers: dict[bytes, bytes], receive: Receive) -> None:
         is_sent = (await receive()).get("more_body", False)
 
 
-def _bounded(receive: Receive) -> Receive:
+def bounded(receive: Receive, most_bytes: int) -> Receive:
+    """What comes of a request, up to where its body has more than that: then it has ended."""
     taken = 0
 
-    async def bounded() -> Message:
+    async def taking() -> Message:
         nonlocal taken
         message = await receive()
         if message["type"] == "http.request":
             taken += len(message.get("body", b""))
-            if taken > MOST_BODY_BYTES:
+            if taken > most_bytes:
                 return {"type": "http.disconnect"}
         return message
 
-    return bounded
+    return taking
 
 
 def _with_headers(scope: Scope, send: Send) -> Send:

@@ -149,7 +149,7 @@ def _text(value: object) -> str:
     """Text as it is, anything else as JSON spells it: who reads it may not be Python."""
     if isinstance(value, dict | list | bool):
         return json.dumps(_finite(value), ensure_ascii=False, default=_plain)
-    return value if isinstance(value, str) else str(_plain(value))
+    return value if isinstance(value, str) else _plain(_finite(value))
 
 
 def _finite(value: Any) -> Any:

@@ -96,5 +96,5 @@ def _named(place: str) -> Iterator[None]:
     except InvalidArgument as error:
         raise DecodeError(f"{place}: {error.message}", hint=error.hint) if place else error from None
     except RmqError as error:
-        error.message = f"{place}: {error.message}" if place else error.message
+        error.retell(f"{place}: {error.message}" if place else error.message)
         raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import zlib
+from itertools import starmap
 from typing import TYPE_CHECKING, TypeVar
 
 from rmqspark.client.futures import then
@@ -211,7 +212,7 @@ class BrokerAdmin:
     def update_config(self, settings: Mapping[str, str]) -> None:
         """Sets these, under RocketMQ's names. NoPermission where that takes a restart, InvalidArgument for what is no
         line of Java's properties."""
-        body = "".join(f"{name}={value}\n" for name, value in settings.items() if _is_line(name, value))
+        body = "".join(starmap(_line, settings.items()))
         self._call(RequestCode.UPDATE_BROKER_CONFIG, None, body.encode())
 
     def runtime(self) -> dict[str, str]:
@@ -246,13 +247,13 @@ def _shown(name: str, value: str) -> str:
     return HIDDEN if value and _SECRETS.search(name) else value
 
 
-def _is_line(name: str, value: str) -> bool:
-    """Or InvalidArgument: what is more would be another setting. More ends a line than what ends one on a keyboard, and
-    half a character is no text."""
+def _line(name: str, value: str) -> str:
+    """InvalidArgument for more than one: that would be another setting. More ends a line than what ends one on a
+    keyboard, and half a character is no text."""
     both = f"{name}{value}"
     if not name.strip() or "=" in name or both.splitlines() != [both] or not _is_text(both):
         raise InvalidArgument(f"{name!r} = {value!r} is no setting: both are one line, the name without a '='.")
-    return True
+    return f"{name}={value}\n"
 
 
 def _is_text(text: str) -> bool:

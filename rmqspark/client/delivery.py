@@ -90,7 +90,7 @@ class Delivery:
         queue = self._queue(parcel.topic, target, None)
         if not self._has_time(deadline_ms):
             raise Unreachable(
-                f"Where topic {parcel.topic!r} is was not known within {timeout_ms} ms. Nothing was sent.",
+                f"It took more than {timeout_ms} ms to find out where topic {parcel.topic!r} is. Nothing was sent.",
                 address=self._cluster.namesrv,
             )
         return self._try(parcel, target, queue, deadline_ms, failed=0)

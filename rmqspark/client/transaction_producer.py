@@ -139,8 +139,7 @@ class TransactionProducer:
         where the broker had another word on the transaction before this one, from a `check`.
         """
         self._check_open()
-        if self._pid != os.getpid():
-            self._begin()
+        self._begin_if_forked()
         check_message(message)
         if message.delay_level or message.deliver_time_ms:
             raise InvalidMessage("A message of a transaction cannot be delayed.", hint="Send it without a delay.")
@@ -155,21 +154,26 @@ class TransactionProducer:
     def close(self) -> None:
         """Waits a moment for checks under way, tells the brokers good-bye and closes the connections. Again: does
         nothing. What is open is asked of other producers of the group, or of the next."""
+        self._begin_if_forked()
         with self._checks_lock:
             was_closed, self._closed = self._closed, True
         if was_closed:
             return
         try:
-            if self._pid == os.getpid():
-                self._checks.shutdown(wait=False, cancel_futures=True)
-                wait(tuple(self._checking), self._config.send_msg_timeout / 1000)
+            self._checks.shutdown(wait=False, cancel_futures=True)
+            wait(tuple(self._checking), self._config.send_msg_timeout / 1000)
             self._cluster.heartbeats.remove_producer(self.group)
         finally:
             self._cluster.close()
 
+    def _begin_if_forked(self) -> None:
+        """A process that was forked has none of its parent's threads, and one of them may have held a lock. It is asked
+        once it has sent something."""
+        if self._pid != os.getpid():
+            self._begin()
+
     def _begin(self) -> None:
-        """Answers the brokers' questions in this process: one that is forked has none of its parent's threads, and is
-        asked once it has sent something."""
+        """Answers the brokers' questions in this process."""
         self._checks = ThreadPoolExecutor(_CHECK_THREADS, thread_name_prefix="rmqspark-check")
         self._checking: set[Future[None]] = set()
         self._checks_lock = threading.Lock()  # between a question that comes in and `close`

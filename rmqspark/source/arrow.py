@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from rmqspark.clock import FIRST_OF_10_000_MS
+from rmqspark.display import FIRST_OF_10_000_MS
 from rmqspark.protocol.buffers.spans import gather_rows
 from rmqspark.protocol.records.message_id import offset_msg_id
 from rmqspark.protocol.records.record import SysFlag

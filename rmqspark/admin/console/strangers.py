@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from nicegui import Client
 
+from rmqspark.admin.gate import bounded
+
 if TYPE_CHECKING:
     from starlette.types import Message, Receive
 
@@ -35,15 +37,11 @@ class Strangers:
 
 def saying_little(receive: Receive) -> Receive:
     """What comes of a connection, up to where more comes at once than a stranger has to say: then it has ended."""
-    taken = 0
+    take = bounded(receive, MOST_SAID)
 
-    async def bounded() -> Message:
-        nonlocal taken
-        message = await receive()
-        if message["type"] == "websocket.receive":
-            said = max(len(message.get("bytes") or b""), len(message.get("text") or ""))
-            return {"type": "websocket.disconnect", "code": 1009} if said > MOST_SAID else message
-        taken += len(message.get("body", b""))
-        return {"type": "http.disconnect"} if taken > MOST_SAID else message
+    async def taking() -> Message:
+        message = await take()
+        said = max(len(message.get("bytes") or b""), len(message.get("text") or ""))
+        return {"type": "websocket.disconnect", "code": 1009} if said > MOST_SAID else message
 
-    return bounded
+    return taking

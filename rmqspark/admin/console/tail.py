@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from threading import Lock
 from typing import Final
 
 from rmqspark.admin.schemas.messages import MessageView
@@ -32,16 +33,18 @@ class Tail:
 
 
 class Tailing:
-    """Joins what each look finds, also where one overtakes another."""
+    """Joins what each look finds, also where one overtakes another on another thread."""
 
     def __init__(self, newest: Callable[[], Sequence[MessageView]]) -> None:
         self._newest = newest
         self._tail = Tail()
+        self._lock = Lock()
 
     def look(self) -> Tail:
         newest = self._newest()
-        self._tail = self._tail.joined(newest)
-        return self._tail
+        with self._lock:
+            self._tail = self._tail.joined(newest)
+            return self._tail
 
 
 def _place(message: MessageView) -> tuple[str, int, int]:

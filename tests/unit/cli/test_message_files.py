@@ -190,6 +190,14 @@ def test_rows_that_are_bodies_have_what_the_table_has(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(("value", "body"), [("NaN", b"NaN"), ("-Infinity", b"-Infinity"), ("1.5", b"1.5")])
+def test_a_number_that_is_a_body_is_spelled_as_within_one(value: str, body: bytes, tmp_path: Path) -> None:
+    """Whoever reads a column of numbers reads one that is none as Spark writes it, too."""
+    (tmp_path / "t.jsonl").write_text(f'{{"value":{value}}}')
+    (recorded,) = read_file(tmp_path / "t.jsonl", "t")
+    assert recorded.message.body == body
+
+
 def test_a_tag_that_is_no_text_is_one(tmp_path: Path) -> None:
     """0 and false are not nothing; of two columns the one that has something counts."""
     (tmp_path / "t.jsonl").write_text(

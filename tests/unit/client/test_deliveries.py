@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rmqspark.client import heartbeats
 from rmqspark.client.broker_line import BrokerLine
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.connections import _Slot
@@ -214,9 +215,11 @@ def test_all_tries_share_the_timeout() -> None:
     with (
         broker(expect(SEND)) as server,
         namesrv(route(server.address)) as names,
-        pytest.raises(RequestTimeout, match="within"),
+        ClusterClient(names.address) as cluster,
     ):
-        send(names, timeout_ms=50)
+        cluster.route_to_publish(PARCEL.topic)  # which may take longer than that
+        with pytest.raises(RequestTimeout, match="within"):
+            Delivery(cluster, "g", tries=3).deliver(PARCEL, ANYWHERE, 50)
 
 
 def test_a_broker_that_is_away_is_named() -> None:
@@ -450,8 +453,11 @@ def test_an_asynchronous_send_ends_though_its_producer_was_closed_meanwhile() ->
             future.result(60)
 
 
-def test_an_asynchronous_send_that_may_have_arrived_says_so_when_its_producer_is_closed() -> None:
+def test_an_asynchronous_send_that_may_have_arrived_says_so_when_its_producer_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Its connection is ended without an answer: not that nothing was sent, as AlreadyClosed would say."""
+    monkeypatch.setattr(heartbeats, "GOOD_BYE_S", 0.0)
     sent = threading.Event()
     with (
         ScriptedPeer([expect(SEND), lambda _: sent.set(), wait_for_close()]) as server,
@@ -629,6 +635,7 @@ def test_a_send_that_has_no_time_left_has_the_next_one_ask_for_the_route() -> No
         ClusterClient(names.address) as cluster,
     ):
         delivery = Delivery(cluster, "g", tries=3)
+        cluster.route_to_publish(PARCEL.topic)  # which may take longer than that
         with pytest.raises(RequestTimeout):
             delivery.deliver(PARCEL, ANYWHERE, 50)
         (receipt,) = delivery.deliver(PARCEL, ANYWHERE, 3000)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC
+from threading import Thread
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -32,6 +33,9 @@ from rmqspark.client.group_resets import QueueReset
 from rmqspark.errors import Unreachable
 from rmqspark.message_queue import MessageQueue
 from rmqspark.testing.manual_clock import ManualClock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 @pytest.mark.parametrize(
@@ -117,6 +121,27 @@ def test_a_look_at_the_tail_that_is_overtaken_takes_nothing_away() -> None:
         return [older]
 
     tailing = Tailing(newest)
+    assert tailing.look().messages == (newer, older)
+
+
+def test_two_looks_at_the_tail_at_once_are_both_kept() -> None:
+    """Each is on a thread of its own."""
+    older, newer = stored("broker-a", 0, 1, 1_000), stored("broker-a", 0, 2, 2_000)
+    other = Thread(target=lambda: tailing.look())
+
+    class Slow(list[MessageView]):
+        """While it is gone through the other looks, or waits for its turn."""
+
+        def __iter__(self) -> Iterator[MessageView]:
+            if not other.ident:
+                other.start()
+                other.join(0.2)
+            return super().__iter__()
+
+    answers: list[list[MessageView]] = [[], [newer, older], Slow([older])]
+    tailing = Tailing(lambda: answers.pop())
+    tailing.look()
+    other.join()
     assert tailing.look().messages == (newer, older)
 
 
