@@ -365,6 +365,18 @@ def test_what_a_consumer_in_order_gives_up_is_a_dead_letter(on_broker) -> None:
     on_broker(talk)
 
 
+def test_a_message_is_sent_back_once_where_no_slave_is_there_to_have_it(on_broker) -> None:
+    """Its consumer is told that it is stored, as by RocketMQ: told of an error, it would send the message besides, and
+    each of the two twice the next time it fails."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        record = await sent_to_group_g(client, bench)
+        assert (await send_back(client, record)).code == 0
+
+    on_broker(talk, broker_role="SYNC_MASTER")
+
+
 def test_a_send_back_under_sync_flush_is_on_disk_when_it_is_answered(on_broker) -> None:
     """A power loss after the answer loses neither the message nor its topic."""
     clock, files = ManualClock(), MemoryFileSystem()
