@@ -31,7 +31,7 @@ class ConsumerOffsets:
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int) -> bool:
         """Stores the group's next offset. False, with nothing stored, while a reset waits for the next pull."""
-        if GroupQueue(group, topic, queue_id) in self.resets:
+        if self.has_reset(group, topic, queue_id):
             return False
         self._store(group, topic, queue_id, offset)
         return True
@@ -59,6 +59,10 @@ class ConsumerOffsets:
         """Moves the committed offset and has the reader told."""
         self._store(group, topic, queue_id, offset)
         self.resets.put(GroupQueue(group, topic, queue_id), offset)
+
+    def has_reset(self, group: str, topic: str, queue_id: int) -> bool:
+        """Whether a reset waits for the next pull."""
+        return GroupQueue(group, topic, queue_id) in self.resets
 
     def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
         """The offset a pull must be told instead of an answer, once; None if there was no reset."""

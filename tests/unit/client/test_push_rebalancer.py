@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
@@ -178,3 +179,14 @@ def test_locks_are_renewed_while_brokers_grant_them() -> None:
     bench.others, bench.unknown = set(), set()
     assert bench.round()
     assert sorted(bench.reading) == QUEUES
+
+
+def test_nothing_is_kept_of_a_queue_that_has_been_given_up() -> None:
+    """What was read of it and not consumed may be a hundred mebibytes."""
+    bench = Bench()
+    bench.round()
+    kept = weakref.ref(bench.rebalancer._held[QUEUES[3]])
+    bench.members = ["me", "you"]
+    bench.round()
+    assert bench.round()
+    assert kept() is None
