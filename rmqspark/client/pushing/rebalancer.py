@@ -150,6 +150,7 @@ class Rebalancer:
 
     def _round(self, *, fresh: bool) -> bool:
         """Returns whether nothing was left open."""
+        self._forget_gone()
         views = self._lookout.look(dict(self._subscriptions), fresh=fresh)
         strategy, member = self._division.strategy, self._membership.cluster.client_id
         share = wanted(views, self._held, member, strategy)
@@ -166,10 +167,11 @@ class Rebalancer:
     def _has_left(self, queue: MessageQueue) -> bool:
         """Whether it may be taken again: what was consumed of it is committed, and nobody is at work on it in order."""
         leaving = self._leaving.get(queue)
-        if leaving is not None and not leaving.gone.done():
-            return False
-        self._leaving.pop(queue, None)
-        return True
+        return leaving is None or leaving.gone.done()
+
+    def _forget_gone(self) -> None:
+        """They still hold what was read of them."""
+        self._leaving = {queue: each for queue, each in self._leaving.items() if not each.gone.done()}
 
     def _begin(self, take: Collection[MessageQueue]) -> None:
         locked_until_ms = self._clock.monotonic_ms() + LOCK_LIVE_MS
