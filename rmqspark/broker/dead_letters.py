@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from rmqspark.clock import Clock
     from rmqspark.protocol.headers.produce import SendMessageRequestHeaderV2
 
+_OF_BEFORE: Final = frozenset({Property.DELAY, Property.TRANSACTION_PREPARED})
+"""What a message that is given up may still say, and would make something else than a dead letter of it."""
 _NEVER_AGAIN: Final = encode_properties({Property.DELAY: "-1"})
 
 
@@ -45,6 +47,6 @@ class DeadLetters:
         if is_sent_again or not (is_given_up or self._locks.has_live(group.groupName, self._clock.monotonic_ms())):
             return header
         self._tally.of((group.groupName, header.b))[0] += 1
-        others = without_properties((header.i or "").encode("utf-8", "replace"), {Property.DELAY})
+        others = without_properties((header.i or "").encode("utf-8", "replace"), _OF_BEFORE)
         properties = join_properties(others, _NEVER_AGAIN).decode("utf-8", "replace")
         return msgspec.structs.replace(header, b=dead_letter_topic(group.groupName), e=0, i=properties)

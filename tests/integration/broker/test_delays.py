@@ -365,6 +365,19 @@ def test_what_a_consumer_in_order_gives_up_is_a_dead_letter(on_broker) -> None:
     on_broker(talk)
 
 
+def test_what_was_committed_once_is_a_dead_letter_like_any_other(on_broker) -> None:
+    """Consumers that give a message up send it with all its properties, older ones with those of its half, too."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await sent_to_group_g(client, bench)
+        committed = {"TRAN_MSG": "true", "PGROUP": "PG", "RETRY_TOPIC": "orders", "DELAY": "3"}
+        assert (await client.send("%RETRY%g", b"once", committed, j=1, l=0)).code == 0
+        assert [dead.body for dead in await all_of(bench, client, "%DLQ%g")] == [b"once"]
+
+    on_broker(talk)
+
+
 def test_a_message_is_sent_back_once_where_no_slave_is_there_to_have_it(on_broker) -> None:
     """Its consumer is told that it is stored, as by RocketMQ: told of an error, it would send the message besides, and
     each of the two twice the next time it fails."""
