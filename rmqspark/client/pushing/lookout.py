@@ -56,6 +56,10 @@ class Lookout:
         """Whether its topic did not have the queue when it was first seen."""
         return queue not in self._at_first.get(queue.topic, ())
 
+    def forget(self, topic: str) -> None:
+        """It was deleted: whatever queues it has later, it did not have before."""
+        self._at_first[topic] = frozenset()
+
     def _seen(self, topic: str, *, fresh: bool) -> Seen:
         if fresh:
             self._cluster.expire_route(topic)

@@ -81,6 +81,7 @@ class Rebalancer:
         self._leaving: dict[MessageQueue, Leaving] = {}
         self._refused: set[MessageQueue] = set()  # could not be begun with
         self._changed = threading.Condition()
+        self._lost: set[MessageQueue] = set()  # of topics that are gone
         self._asked = 0  # rounds that somebody wants, of which `_done` are done
         self._done = 0
         self._failure: RmqError | None = None  # of the last round
@@ -99,6 +100,13 @@ class Rebalancer:
         with self._changed:
             self._asked += 1
             self._changed.notify_all()
+
+    def lose(self, queue: MessageQueue) -> None:
+        """Has it look at once: the topic is gone, or another one of its name is there by now. Nothing of the queue is
+        committed, and it is begun with anew where it is there."""
+        with self._changed:
+            self._lost.add(queue)
+        self.wake()
 
     def look(self, timeout_s: float) -> None:
         """The same, and waits until it has. Raises Unreachable and the like where nothing could be seen."""
@@ -151,6 +159,7 @@ class Rebalancer:
     def _round(self, *, fresh: bool) -> bool:
         """Returns whether nothing was left open."""
         self._forget_gone()
+        self._give_up_lost()
         views = self._lookout.look(dict(self._subscriptions), fresh=fresh)
         strategy, member = self._division.strategy, self._membership.cluster.client_id
         share = wanted(views, self._held, member, strategy)
@@ -159,6 +168,14 @@ class Rebalancer:
             self._release(queue)
         self._begin([queue for queue in take if self._has_left(queue)])
         return is_settled(views, member, strategy) and share == self._held.keys()
+
+    def _give_up_lost(self) -> None:
+        with self._changed:
+            lost, self._lost = self._lost, set()
+        for queue in lost:
+            self._lookout.forget(queue.topic)
+            if queue in self._held:
+                self._release(queue, is_lost=True)
 
     def _release(self, queue: MessageQueue, *, is_lost: bool = False) -> None:
         held = self._held.pop(queue)

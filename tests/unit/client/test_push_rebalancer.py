@@ -40,6 +40,7 @@ class Bench:
         self.is_at_work = False  # a listener, on what is released
         self.ends_meanwhile = False  # while a lock is asked for
         self.unlocked: list[MessageQueue] = []
+        self.forgotten: list[str] = []
         self.group, self.cluster = "billing", SimpleNamespace(client_id="me")
         division = Division(Strategy(), ordered, 20_000)
         self.rebalancer = Rebalancer(self, self, {}, self, self, division, self.clock)
@@ -55,6 +56,9 @@ class Bench:
 
     def is_later(self, queue: MessageQueue) -> bool:
         return False
+
+    def forget(self, topic: str) -> None:
+        self.forgotten.append(topic)
 
     # of its starts
 
@@ -190,3 +194,15 @@ def test_nothing_is_kept_of_a_queue_that_has_been_given_up() -> None:
     bench.round()
     assert bench.round()
     assert kept() is None
+
+
+def test_a_queue_whose_topic_is_gone_is_begun_with_anew() -> None:
+    """Where it is there: it is that of another topic, of which nothing is consumed yet."""
+    bench = Bench()
+    bench.round()
+    before = bench.rebalancer._held[QUEUES[1]]
+    bench.rebalancer.lose(QUEUES[1])
+    assert bench.round()
+    assert [(queue, is_lost) for queue, is_lost, _ in bench.released] == [(QUEUES[1], True)]
+    assert (sorted(bench.reading), bench.forgotten) == (QUEUES, ["orders"])
+    assert bench.rebalancer._held[QUEUES[1]] is not before
