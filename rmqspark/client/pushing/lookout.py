@@ -82,13 +82,12 @@ class Lookout:
         """Returns the brokers that have heard of this member just now."""
         routes = [each for each in seen if each is not None and not isinstance(each, RmqError)]
         self.brokers = frozenset(name for route in routes for name in route.brokers)
-        wants = list(subscriptions)
-        return frozenset(name for name in sorted(self.brokers) if self._has_heard(name, wants))
+        heard = self._membership.announce(sorted(self.brokers), list(subscriptions))
+        return frozenset(name for name, error in heard.items() if self._has_heard(name, error))
 
-    def _has_heard(self, broker_name: str, subscriptions: Iterable[Subscription]) -> bool:
-        try:
-            self._membership.announce(broker_name, subscriptions)
-        except RmqError as error:
+    def _has_heard(self, broker_name: str, error: RmqError | None) -> bool:
+        """Tells once of one that has not."""
+        if error is not None:
             if broker_name not in self._deaf:
                 _log.warning("%s takes no heartbeat of group %s: %s", broker_name, self._membership.group, error)
             self._deaf.add(broker_name)
