@@ -159,23 +159,26 @@ class Rebalancer:
     def _round(self, *, fresh: bool) -> bool:
         """Returns whether nothing was left open."""
         self._forget_gone()
-        self._give_up_lost()
+        lost = self._give_up_lost()
         views = self._lookout.look(dict(self._subscriptions), fresh=fresh)
         strategy, member = self._division.strategy, self._membership.cluster.client_id
         share = wanted(views, self._held, member, strategy)
         drop, take = change(self._held, share)
         for queue in drop:
             self._release(queue)
-        self._begin([queue for queue in take if self._has_left(queue)])
+        self._begin([queue for queue in take if queue not in lost and self._has_left(queue)])
         return is_settled(views, member, strategy) and share == self._held.keys()
 
-    def _give_up_lost(self) -> None:
+    def _give_up_lost(self) -> Collection[MessageQueue]:
+        """Returns those that are not begun with in this round: a broker that lacks a topic which name servers tell of
+        would be asked without a pause."""
         with self._changed:
             lost, self._lost = self._lost, set()
         for queue in lost:
             self._lookout.forget(queue.topic)
             if queue in self._held:
                 self._release(queue, is_lost=True)
+        return lost
 
     def _release(self, queue: MessageQueue, *, is_lost: bool = False) -> None:
         held = self._held.pop(queue)

@@ -197,11 +197,14 @@ def test_nothing_is_kept_of_a_queue_that_has_been_given_up() -> None:
 
 
 def test_a_queue_whose_topic_is_gone_is_begun_with_anew() -> None:
-    """Where it is there: it is that of another topic, of which nothing is consumed yet."""
+    """Where it is there: it is that of another topic, of which nothing is consumed yet. But after a pause, since it may
+    be that its broker has lost it, and its name servers do not know."""
     bench = Bench()
     bench.round()
     before = bench.rebalancer._held[QUEUES[1]]
     bench.rebalancer.lose(QUEUES[1])
+    assert not bench.round()
+    assert sorted(bench.reading) == [QUEUES[0], *QUEUES[2:]]
     assert bench.round()
     assert [(queue, is_lost) for queue, is_lost, _ in bench.released] == [(QUEUES[1], True)]
     assert (sorted(bench.reading), bench.forgotten) == (QUEUES, ["orders"])
