@@ -96,11 +96,14 @@ class Lookout:
         return True
 
     def _view(self, topic: str, seen: Seen, reached: frozenset[str], members: Members) -> View | None:
+        """A member is whoever any of the topic's brokers knows: one that has just started has heard of those alone that
+        were the first to notice. (RocketMQ's go by any one of them.)"""
         if isinstance(seen, RmqError):
             return None
         queues = [] if seen is None else list(seen.subscribe_queues)
         self._at_first.setdefault(topic, frozenset(queues))
         if not queues or seen is None or not self._asks_for_members:
             return View(queues, None)
-        told = (members(name) for name in sorted(reached & seen.brokers.keys()))
-        return View(queues, next((each for each in told if each is not None), None))
+        told = [members(name) for name in sorted(reached & seen.brokers.keys())]
+        known = [each for each in told if each is not None]
+        return View(queues, frozenset().union(*known) if known else None)
