@@ -266,9 +266,7 @@ class BrokerClient:
 
     def submit_heartbeat(self, data: HeartbeatData) -> Future[Response]:
         """The same without waiting."""
-        return self.submit(
-            RequestCode.HEART_BEAT, HeartbeatRequestHeader(), data.encode(), timeout_ms=self.timeout_ms
-        )
+        return self.submit(RequestCode.HEART_BEAT, HeartbeatRequestHeader(), data.encode(), timeout_ms=self.timeout_ms)
 
     def unregister_client(
         self, client_id: str, *, producer_group: str | None = None, consumer_group: str | None = None

@@ -147,7 +147,7 @@ def test_what_slaves_have_already_is_not_waited_for() -> None:
 
 
 def test_a_disk_that_has_failed_is_told_whatever_slaves_have_to_say() -> None:
-    """"No slave has it" says that it is stored here."""
+    """ "No slave has it" says that it is stored here."""
 
     async def scenario() -> None:
         bench = Bench(sync_flush=True, slaves=0)
