@@ -365,6 +365,23 @@ def test_what_a_consumer_in_order_gives_up_is_a_dead_letter(on_broker) -> None:
     on_broker(talk)
 
 
+def test_dead_letters_are_counted_that_are_stored(on_broker) -> None:
+    """Not those that are refused: who consumes in order sends them again every second."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await sent_to_group_g(client, bench)
+        refused = await client.send("%RETRY%g", b"", {"RETRY_TOPIC": "orders"}, j=1, l=0)
+        assert refused.code == ResponseCode.MESSAGE_ILLEGAL
+        counted = bench.broker._parts.counted.dead_letters
+        assert counted.items() == []
+        for _ in range(2):
+            assert (await client.send("%RETRY%g", b"x", {"RETRY_TOPIC": "orders"}, j=1, l=0)).code == 0
+        assert counted.items() == [(("g", "%RETRY%g"), [2])]
+
+    on_broker(talk)
+
+
 def test_what_was_committed_once_is_a_dead_letter_like_any_other(on_broker) -> None:
     """Consumers that give a message up send it with all its properties, older ones with those of its half, too."""
 
