@@ -94,9 +94,7 @@ class SendHandlers:
             return self._receipts.refusal(error)
         return None
 
-    def _admit(
-        self, request: SendRequest, header: SendMessageRequestHeaderV2, on_stored: OnStored | None
-    ) -> Admitted:
+    def _admit(self, request: SendRequest, header: SendMessageRequestHeaderV2, on_stored: OnStored | None) -> Admitted:
         admitted = self._intake.admit(header, request.body, request.connection.peer)
         admitted.on_stored = on_stored
         if admitted.topic == HALF_TOPIC:

@@ -52,13 +52,11 @@ class Membership(NamedTuple):
         asked = {name: self._submit_heartbeat(name, heartbeat) for name in broker_names}
         return {name: _error_of(answer) for name, answer in asked.items()}
 
-    def members(self, broker_name: str) -> Collection[str] | None:
-        """The client ids of all members, as far as this broker knows them; None if it does not answer."""
-        try:
-            return set(members(self.cluster.broker(broker_name), self.group))
-        except RmqError as error:
-            _log.debug("%s does not say who is in group %s: %s", broker_name, self.group, error)
-            return None
+    def members(self, broker_names: Iterable[str]) -> dict[str, Collection[str] | None]:
+        """The client ids of all members, as far as each of these brokers knows them; None for one that does not
+        answer."""
+        asked = {name: self._submit_members(name) for name in broker_names}
+        return {name: self._known(name, answer) for name, answer in asked.items()}
 
     def leave(self, broker_names: Iterable[str]) -> None:
         """UNREGISTER_CLIENT at all of these before the first answer is awaited: the others need not wait to hear it
@@ -94,6 +92,19 @@ class Membership(NamedTuple):
         except RmqError as error:
             return failing(error)
         return then(answer, lambda response: response.raise_for_code())
+
+    def _submit_members(self, broker_name: str) -> Future[list[str]]:
+        try:
+            return members(self.cluster.broker(broker_name), self.group)
+        except RmqError as error:
+            return failing(error)
+
+    def _known(self, broker_name: str, answer: Future[list[str]]) -> Collection[str] | None:
+        try:
+            return set(answer.result())
+        except RmqError as error:
+            _log.debug("%s does not say who is in group %s: %s", broker_name, self.group, error)
+            return None
 
     def _submit_lock(self, broker_name: str, queues: Collection[MessageQueue]) -> Future[set[MessageQueue]]:
         try:

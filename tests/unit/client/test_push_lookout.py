@@ -49,9 +49,8 @@ class Bench:
     def announce(self, broker_names: Iterable[str], _: object) -> dict[str, Unreachable | None]:
         return {name: AWAY if name in self._away else None for name in broker_names}
 
-    def members(self, broker_name: str) -> Collection[str] | None:
-        assert broker_name not in self._away
-        return self._known[broker_name]
+    def members(self, broker_names: Iterable[str]) -> dict[str, Collection[str] | None]:
+        return {name: self._known[name] for name in broker_names}
 
 
 def test_a_broker_that_has_just_started_does_not_make_a_member_alone() -> None:
