@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rmqspark.broker.resets import GroupQueue
-
 if TYPE_CHECKING:
     from rmqspark.broker.offsets import ConsumerOffsets
 
@@ -22,19 +20,17 @@ class ConsumptionRates:
 
     def __init__(self, offsets: ConsumerOffsets, monotonic_ms: int) -> None:
         self._offsets = offsets
-        self._base = self._next = (monotonic_ms, dict(offsets))
+        self._base = self._next = (monotonic_ms, offsets.snapshot())
 
     def sample(self, monotonic_ms: int) -> None:
         """Takes the offsets of now as the ones to compare with later."""
         if monotonic_ms - self._next[0] >= WINDOW_MS:
-            self._base, self._next = self._next, (monotonic_ms, dict(self._offsets))
+            self._base, self._next = self._next, (monotonic_ms, self._offsets.snapshot())
 
     def per_second(self, group: str, topic: str, monotonic_ms: int) -> float:
         """Over the last half minute or more; 0.0 where nothing moved."""
-        since_ms, before = self._base
+        since_ms, snapshot = self._base
+        before = snapshot.get((topic, group), {})
         committed = self._offsets.committed_queues(group, topic)
-        moved = sum(
-            max(0, offset - before.get(GroupQueue(group, topic, queue_id), offset))
-            for queue_id, offset in committed.items()
-        )
+        moved = sum(max(0, offset - before.get(queue_id, offset)) for queue_id, offset in committed.items())
         return moved * 1000 / max(1, monotonic_ms - since_ms)

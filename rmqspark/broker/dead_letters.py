@@ -10,10 +10,12 @@ order.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from rmqspark.broker.metrics.if_memory_allows import IF_MEMORY_ALLOWS
 from rmqspark.protocol.names import RETRY_PREFIX, dead_letter_topic
 from rmqspark.protocol.records.properties import Property, encode_properties, join_properties, without_properties
 
@@ -21,9 +23,12 @@ if TYPE_CHECKING:
     from rmqspark.broker.groups import SubscriptionGroups
     from rmqspark.broker.locks import QueueLocks
     from rmqspark.broker.metrics.tally import Tally
+    from rmqspark.broker.sending.intake import OnStored
     from rmqspark.clock import Clock
     from rmqspark.protocol.headers.produce import SendMessageRequestHeaderV2
 
+_OF_BEFORE: Final = frozenset({Property.DELAY, Property.TRANSACTION_PREPARED})
+"""What a message that is given up may still say, and would make something else than a dead letter of it."""
 _NEVER_AGAIN: Final = encode_properties({Property.DELAY: "-1"})
 
 
@@ -36,15 +41,21 @@ class DeadLetters:
         self._locks = locks
         self._clock = clock
 
-    def divert(self, header: SendMessageRequestHeaderV2) -> SendMessageRequestHeaderV2:
-        """A send to a retry topic as it is, or to the dead letters. Raises GroupNotFound."""
+    def divert(self, header: SendMessageRequestHeaderV2) -> tuple[SendMessageRequestHeaderV2, OnStored | None]:
+        """A send to a retry topic as it is, or to the dead letters, and who counts those when one is stored. Raises
+        GroupNotFound."""
         group = self._groups.require(header.b.removeprefix(RETRY_PREFIX))
         limit = group.retryMaxTimes if header.l is None else header.l
         is_sent_again = header.l is None and not header.j
         is_given_up = (header.j or 0) > limit >= 0
         if is_sent_again or not (is_given_up or self._locks.has_live(group.groupName, self._clock.monotonic_ms())):
-            return header
-        self._tally.of((group.groupName, header.b))[0] += 1
-        others = without_properties((header.i or "").encode("utf-8", "replace"), {Property.DELAY})
+            return header, None
+        others = without_properties((header.i or "").encode("utf-8", "replace"), _OF_BEFORE)
         properties = join_properties(others, _NEVER_AGAIN).decode("utf-8", "replace")
-        return msgspec.structs.replace(header, b=dead_letter_topic(group.groupName), e=0, i=properties)
+        dead = msgspec.structs.replace(header, b=dead_letter_topic(group.groupName), e=0, i=properties)
+        return dead, partial(self._count, (group.groupName, header.b))
+
+    def _count(self, key: tuple[str, str], queue_offset: int, physical_offset: int) -> None:
+        del queue_offset, physical_offset
+        with IF_MEMORY_ALLOWS:
+            self._tally.of(key)[0] += 1

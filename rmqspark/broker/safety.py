@@ -2,12 +2,15 @@
 
 Senders wait by `when_safe`, as their broker's modes promise; transactions by `flushed`, which is on disk always, and on
 slaves besides where that is promised. If neither disk nor slaves come in time, the slaves' word is what a sender is
-told, as by RocketMQ (CommitLog.handleDiskFlushAndHA).
+told, as by RocketMQ (CommitLog.handleDiskFlushAndHA); but a disk that has failed is told whatever they say, for their
+word is about what is stored here.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+
+from rmqspark.errors import FlushTimeout
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,4 +87,5 @@ class _Both:
     def _count(self) -> None:
         self._heard += 1
         if self._heard == 2:
-            self._done(self._of_slaves or self._of_disk)
+            has_failed = self._of_disk is not None and not isinstance(self._of_disk, FlushTimeout)
+            self._done(self._of_disk if has_failed else self._of_slaves or self._of_disk)

@@ -264,6 +264,10 @@ class BrokerClient:
     def heartbeat(self, data: HeartbeatData) -> None:
         self.call(RequestCode.HEART_BEAT, HeartbeatRequestHeader(), data.encode())
 
+    def submit_heartbeat(self, data: HeartbeatData) -> Future[Response]:
+        """The same without waiting."""
+        return self.submit(RequestCode.HEART_BEAT, HeartbeatRequestHeader(), data.encode(), timeout_ms=self.timeout_ms)
+
     def unregister_client(
         self, client_id: str, *, producer_group: str | None = None, consumer_group: str | None = None
     ) -> None:
@@ -277,12 +281,10 @@ class BrokerClient:
         header = UnregisterClientRequestHeader(client_id, producer_group, consumer_group)
         return self.submit(RequestCode.UNREGISTER_CLIENT, header, timeout_ms=self.timeout_ms)
 
-    def lock(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
-        """Takes or renews the group's locks on queues of this broker; returns those it now holds."""
+    def submit_lock(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> Future[set[MessageQueue]]:
+        """Takes or renews the group's locks on queues of this broker; gives those it now holds."""
         body = _lock_body(group, client_id, queues)
-        response = self.call(RequestCode.LOCK_BATCH_MQ, None, body, timeout_ms=LOCK_TIMEOUT_MS)
-        held = LockBatchResponseBody.decode(response.body).lockOKMQSet
-        return {MessageQueue(queue.topic, queue.brokerName, queue.queueId) for queue in held}
+        return then(self.submit(RequestCode.LOCK_BATCH_MQ, None, body, timeout_ms=LOCK_TIMEOUT_MS), _locked)
 
     def unlock(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> None:
         self.submit_unlock(group, client_id, queues).result().raise_for_code()
@@ -291,6 +293,11 @@ class BrokerClient:
         """The same without waiting."""
         body = _lock_body(group, client_id, queues)
         return self.submit(RequestCode.UNLOCK_BATCH_MQ, None, body, timeout_ms=LOCK_TIMEOUT_MS)
+
+
+def _locked(response: Response) -> set[MessageQueue]:
+    held = LockBatchResponseBody.decode(response.raise_for_code().body).lockOKMQSet
+    return {MessageQueue(queue.topic, queue.brokerName, queue.queueId) for queue in held}
 
 
 def _lock_body(group: str, client_id: str, queues: Iterable[MessageQueue]) -> bytes:

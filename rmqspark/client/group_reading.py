@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqspark.client.futures import then
-from rmqspark.errors import NotFound, ServerFault
+from rmqspark.errors import NotFound
 from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.bodies.admin import ResetOffsetBody
 from rmqspark.protocol.bodies.client import ConsumerListBody, GroupLeasesAnswerBody, GroupLeasesBody, LeasedQueue
@@ -107,15 +107,16 @@ def committed_offsets(
     return {queue: _committed(answer.result()) for queue, answer in answers.items()}
 
 
-def members(broker: BrokerClient, group: str) -> list[str]:
+def members(broker: BrokerClient, group: str) -> Future[list[str]]:
     """GET_CONSUMER_LIST_BY_GROUP: the client ids of those who are connected to this broker for the group."""
-    try:
-        response = broker.call(RequestCode.GET_CONSUMER_LIST_BY_GROUP, ConsumerGroupRequestHeader(group))
-    except ServerFault as fault:
-        if fault.code != ResponseCode.SYSTEM_ERROR:  # what RocketMQ answers where there is nobody
-            raise
+    code, header = RequestCode.GET_CONSUMER_LIST_BY_GROUP, ConsumerGroupRequestHeader(group)
+    return then(broker.submit(code, header, timeout_ms=broker.timeout_ms), _members)
+
+
+def _members(response: Response) -> list[str]:
+    if response.code == ResponseCode.SYSTEM_ERROR:  # what RocketMQ answers where there is nobody
         return []
-    return ConsumerListBody.decode(response.body).consumerIdList
+    return ConsumerListBody.decode(response.raise_for_code().body).consumerIdList
 
 
 def _committed(response: Response) -> int | None:

@@ -25,7 +25,7 @@ from rmqspark.client.pushing.rules import Rules
 from rmqspark.client.pushing.send_backs import SendBacks
 from rmqspark.client.pushing.starts import Starts
 from rmqspark.client.pushing.subscription import ConsumeFrom, Subscription
-from rmqspark.errors import AlreadyClosed, InvalidArgument, NotSupported
+from rmqspark.errors import AlreadyClosed, InvalidArgument, NotSupported, TopicNotFound
 from rmqspark.protocol.bodies.admin import ResetOffsetBody
 from rmqspark.protocol.bodies.client import BROADCASTING, CLUSTERING
 from rmqspark.protocol.codes import RequestCode
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from rmqspark.client.pushing.workers import Consumes
     from rmqspark.clock import Clock
     from rmqspark.entropy import Entropy
+    from rmqspark.errors import RmqError
     from rmqspark.message_queue import MessageQueue
     from rmqspark.model import ReceivedMessage
     from rmqspark.protocol.commands.command import Command
@@ -284,10 +285,13 @@ class PushConsumer:
                 raise NotSupported(f"request type {command.code} not supported")
         return Reply()
 
-    def _look_again(self, queue: MessageQueue) -> None:
+    def _look_again(self, queue: MessageQueue, error: RmqError) -> None:
         """A queue that cannot be read may be gone, or its broker may have forgotten this member."""
         self._cluster.expire_route(queue.topic)
-        self._rebalancer.wake()
+        if isinstance(error, TopicNotFound):
+            self._rebalancer.lose(queue)
+        else:
+            self._rebalancer.wake()
 
     def _leave(self) -> None:
         self._rebalancer.stop()

@@ -20,6 +20,7 @@ from rmqspark.protocol.records.message_id import IPV4_HOST_BYTES
 from rmqspark.protocol.records.offset_ids import offset_msg_ids
 from rmqspark.protocol.records.properties import Property
 from rmqspark.protocol.records.record import SysFlag
+from rmqspark.protocol.records.record_batch import RecordBatch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,9 +28,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from rmqspark.client.property_maps import DecodedProperties
-    from rmqspark.protocol.records.record_batch import RecordBatch
 
 _SHORT_RUN: Final = 4  # equal numbers; to look for shorter ones on the average does not pay
+_INFLATED_AT_ONCE: Final = 16  # at most 256 MiB
 
 
 def received_batch(batch: RecordBatch, broker_name: str) -> list[ReceivedMessage]:
@@ -62,6 +63,25 @@ def received_batch(batch: RecordBatch, broker_name: str) -> list[ReceivedMessage
             offset_ids,
         )
     )
+
+
+def received_within(batch: RecordBatch, broker_name: str, max_bytes: int) -> list[ReceivedMessage]:
+    """The same, but where some are compressed only of the first: until their bodies have about so many bytes, inflated.
+
+    What is stored says nothing of that: of four kilobytes each there may be four megabytes.
+    """
+    if not (batch.sys_flags & SysFlag.COMPRESSED).any():
+        return received_batch(batch, broker_name)
+    messages: list[ReceivedMessage] = []
+    size_bytes = 0
+    for first in range(0, len(batch), _INFLATED_AT_ONCE):
+        piece = slice(first, first + _INFLATED_AT_ONCE)
+        some = received_batch(RecordBatch(batch.buffer, batch.positions[piece], batch.sizes[piece]), broker_name)
+        messages += some
+        size_bytes += sum([len(message.body) for message in some])
+        if size_bytes >= max_bytes:
+            break
+    return messages
 
 
 def _keys(properties: DecodedProperties) -> Iterable[tuple[str, ...]]:

@@ -67,7 +67,7 @@ class Membership:
         failure: RmqError | None = None
         for name in sorted(brokers):
             try:
-                return members(self._client.broker(name), self.member.group)
+                return members(self._client.broker(name), self.member.group).result()
             except RmqError as error:
                 failure = error
         if failure is not None:

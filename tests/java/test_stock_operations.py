@@ -68,7 +68,7 @@ def test_a_group_that_consumes_in_order(bench: Rmq, stock: str) -> None:
     """A stock broker makes a dead letter of the first one at once, and the resend stops there; the topic takes all."""
     given_up(bench, "ordered", "in-order")
     with ClusterClient(stock) as client:
-        client.broker("broker-a").lock("in-order", "c1", [MessageQueue("ordered", "broker-a", 0)])
+        client.broker("broker-a").submit_lock("in-order", "c1", [MessageQueue("ordered", "broker-a", 0)]).result()
     with pytest.raises(Conflict, match="consumes in order"):
         bench.admin.resend_dead_letters("in-order")
     assert [each.is_resent for each in bench.admin.dead_letters("in-order")] == [False] * 3

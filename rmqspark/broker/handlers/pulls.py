@@ -313,7 +313,7 @@ class PullHandlers:
             asyncio.get_running_loop().call_later(_OVERDUE_PAUSE_S, self._run_overdue)
 
     def _answer(self, pull: ParkedPull[PullRequest]) -> None:
-        if pull.request.connection.closed:  # as in a scan: a reset is told once, and nobody would hear of it
+        if pull.request.connection.closed:  # as in a scan
             return
         try:
             reply = self._rerun(pull)
@@ -323,17 +323,25 @@ class PullHandlers:
             pull.request.fail(error)
 
     def _rerun(self, pull: ParkedPull[PullRequest]) -> Reply | None:
-        """The pull once more, without committing again; None where it goes on waiting."""
+        """The pull once more, without committing again; None where it goes on waiting.
+
+        Nor is it told of a reset, as RocketMQ's is: whoever waits may have lost the queue to another member meanwhile,
+        and looks at no answer; told once, the reset would be over. Who has it still asks once more, and is told then.
+        """
         header = pull.request.header
         self._check_again(pull.request)
         permit = self._permit(header)
-        reset = self._offsets.take_reset(header.consumerGroup, header.topic, header.queueId)
-        if reset is not None:
-            return self._reset_reply(permit, header, reset)
+        if self._offsets.has_reset(header.consumerGroup, header.topic, header.queueId):
+            return self._ask_again(permit, pull)
         if pull.may_skip(permit.wanted.tag_codes):
             return self._skip(permit, header, pull.passed_offset)
         reply = self._read(permit, header, pull.queue_offset)
         return reply if permit.wanted.sql is None else self._unless_in_vain(pull, reply)
+
+    def _ask_again(self, permit: PullPermit, pull: ParkedPull[PullRequest]) -> Reply:
+        low, high = self._store.queues.bounds(pull.topic, pull.queue_id)
+        answer = self._answer_header(permit, pull.queue_offset, low, high)
+        return Reply(answer, code=ResponseCode.PULL_RETRY_IMMEDIATELY, remark=OFFSET_RESET)
 
     def _skip(self, permit: PullPermit, header: PullMessageRequestHeader, next_offset: int) -> Reply:
         """What a read would find where no message is wanted, at a third of its cost: thousands may wait so."""

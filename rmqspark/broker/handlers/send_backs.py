@@ -2,7 +2,8 @@
 
 RocketMQ's SendMessageProcessor.consumerSendMsgBack; spec: requests, section 5, semantics, section 8.9. Three
 things differ on purpose: only what consumers can read may be sent back, it comes to a queue that they read, and under
-SYNC_FLUSH the answer waits for the disk.
+SYNC_FLUSH the answer waits for the disk, as SYNC_MASTER's does for slaves. That none of these has it is no error, as
+in RocketMQ: a consumer that hears of one sends the message besides, and of each copy there would be two the next time.
 """
 
 from __future__ import annotations
@@ -14,7 +15,14 @@ from typing import TYPE_CHECKING
 from rmqspark.broker.flush_waiters import settle
 from rmqspark.broker.metrics.if_memory_allows import IF_MEMORY_ALLOWS
 from rmqspark.broker.redelivery import dead_letter_draft, is_dead, retry_draft
-from rmqspark.errors import DecodeError, MessageNotFound, RmqError, ServerFault
+from rmqspark.errors import (
+    DecodeError,
+    FlushSlaveTimeout,
+    MessageNotFound,
+    RmqError,
+    ServerFault,
+    SlaveNotAvailable,
+)
 from rmqspark.protocol.codes import RequestCode, Version
 from rmqspark.protocol.headers.consume import ConsumerSendMsgBackRequestHeader
 from rmqspark.protocol.names import NOT_SENDABLE, retry_topic
@@ -114,12 +122,13 @@ class SendBackHandlers:
         return record
 
     async def _stored(self, draft: Draft, *, is_new_topic: bool) -> None:
-        """Returns when it is safe. Raises what it is refused with."""
+        """Returns when it is safe, or no slave has had it in time. Raises what it is refused with."""
         place = self._appender.append_together([draft], again=True)[0]
         safe: asyncio.Future[RmqError | None] = asyncio.get_running_loop().create_future()
         self._appender.when_safe(place.physical_offset + place.size, partial(settle, safe))
         if is_new_topic:
             self._publisher.hurry()
             await self._publisher.save()
-        if error := await safe:
+        error = await safe
+        if error is not None and not isinstance(error, (SlaveNotAvailable, FlushSlaveTimeout)):
             raise error

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rmqspark.broker.groups import SubscriptionGroups
     from rmqspark.broker.half_messages import HalfMessages
     from rmqspark.broker.sending.appender import Appender
-    from rmqspark.broker.sending.intake import Admitted, Intake
+    from rmqspark.broker.sending.intake import Admitted, Intake, OnStored
     from rmqspark.broker.sending.receipts import Receipts
     from rmqspark.broker.sending.sends import SendRequest
     from rmqspark.broker.sending.usual_sends import UsualSends
@@ -83,18 +83,20 @@ class SendHandlers:
         return self._send_batch(request, request.header)
 
     def _send(self, request: SendRequest, header: SendMessageRequestHeaderV2) -> Reply | Awaitable[Reply] | None:
+        on_stored = None
         try:
             if header.b.startswith(RETRY_PREFIX):
-                header = self._dead_letters.divert(header)
-            self._appender.submit(SingleSend(self._admit(request, header), request, self._receipts))
+                header, on_stored = self._dead_letters.divert(header)
+            self._appender.submit(SingleSend(self._admit(request, header, on_stored), request, self._receipts))
         except TopicNotFound:
-            return self._send_to_new_topic(request, header, is_batch=False)
+            return self._send_to_new_topic(request, header, is_batch=False, on_stored=on_stored)
         except RmqError as error:
             return self._receipts.refusal(error)
         return None
 
-    def _admit(self, request: SendRequest, header: SendMessageRequestHeaderV2) -> Admitted:
+    def _admit(self, request: SendRequest, header: SendMessageRequestHeaderV2, on_stored: OnStored | None) -> Admitted:
         admitted = self._intake.admit(header, request.body, request.connection.peer)
+        admitted.on_stored = on_stored
         if admitted.topic == HALF_TOPIC:
             self._halves.check_room()
             admitted.on_stored = self._halves.stored
@@ -111,7 +113,12 @@ class SendHandlers:
         return None
 
     def _send_to_new_topic(
-        self, request: SendRequest, header: SendMessageRequestHeaderV2, *, is_batch: bool
+        self,
+        request: SendRequest,
+        header: SendMessageRequestHeaderV2,
+        *,
+        is_batch: bool,
+        on_stored: OnStored | None = None,
     ) -> Reply | Awaitable[Reply]:
         """Makes the topic, stores the message, and answers when both are there to stay.
 
@@ -125,7 +132,7 @@ class SendHandlers:
                 batch = self._intake.admit_batch(header, request.body, request.connection.peer)
                 self._appender.submit_batch(AwaitedBatch(batch, reply, self._receipts))
             else:
-                self._appender.submit(AwaitedSend(self._admit(request, header), reply, self._receipts))
+                self._appender.submit(AwaitedSend(self._admit(request, header, on_stored), reply, self._receipts))
         except RmqError as error:
             return self._receipts.refusal(error)
         return self._once_topic_is_saved(reply)

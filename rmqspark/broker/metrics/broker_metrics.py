@@ -42,7 +42,7 @@ from rmqspark.broker.metrics.settings import common_labels
 from rmqspark.broker.metrics.store_figures import tell_store, tell_timers
 from rmqspark.broker.metrics.turns import Turns
 from rmqspark.errors import Busy
-from rmqspark.protocol.names import Perm, is_system_group, is_system_topic
+from rmqspark.protocol.names import Perm, is_system_group
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -130,13 +130,16 @@ class BrokerMetrics:
         departures = counted.departures
         known = departures.of_what_is_there(self._has_topic, lambda group: group in tables.groups)
         async for (topic, group), (messages, size_bytes) in known:
-            out = topic, group, word(tables.topics.is_system(topic) or is_system_group(group))
+            out = topic, group, word(self._is_system(topic, group))
             figures.add(MESSAGES_OUT, out, messages)
             figures.add(THROUGHPUT_OUT, out, size_bytes)
         if departures.overflow[0]:
             figures.add(MESSAGES_OUT, None, departures.overflow[0])
             figures.add(THROUGHPUT_OUT, None, departures.overflow[1])
         counted.creations.tell(figures)
+
+    def _is_system(self, topic: str, group: str) -> bool:
+        return self._parts.tables.topics.is_system(topic) or is_system_group(group)
 
     def _has_topic(self, topic: str) -> bool:
         return self._parts.tables.topics.get(topic) is not None
@@ -146,8 +149,7 @@ class BrokerMetrics:
         async for (group, topic), (count,) in dead_letters.of_those(
             lambda group, _: group in self._parts.tables.groups
         ):
-            is_system = is_system_topic(topic) or is_system_group(group)
-            figures.add(SENT_TO_DLQ, (group, topic, word(is_system)), count)
+            figures.add(SENT_TO_DLQ, (group, topic, word(self._is_system(topic, group))), count)
         if dead_letters.overflow[0]:
             figures.add(SENT_TO_DLQ, None, dead_letters.overflow[0])
 

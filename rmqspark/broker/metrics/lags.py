@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from rmqspark.broker.metrics.families import INFLIGHT, LAG, LAG_LATENCY, LEFT_OUT, QUEUEING_LATENCY, READY
 from rmqspark.broker.metrics.figures import word
 from rmqspark.broker.metrics.turns import Turns
-from rmqspark.protocol.names import HIDDEN_TOPICS, RETRY_PREFIX, is_system_group, is_system_topic
+from rmqspark.protocol.names import HIDDEN_TOPICS, RETRY_PREFIX, is_system_group
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
@@ -81,7 +81,8 @@ class Lags:
                 await self._look()
         now_ms, turns = self._clock.now_ms(), Turns(_TOLD_AT_ONCE)
         for known in self._found:
-            _tell(figures, known, now_ms)
+            is_system = self._topics.is_system(known.lag.topic) or is_system_group(known.lag.group)
+            _tell(figures, known, now_ms, is_system=is_system)
             await turns.did()
         figures.add(LEFT_OUT, (), self._left_out)
 
@@ -156,9 +157,8 @@ class Lags:
         return min((time_ms for time_ms in times if time_ms > 0), default=-1)
 
 
-def _tell(figures: Figures, known: _Known, now_ms: int) -> None:
+def _tell(figures: Figures, known: _Known, now_ms: int, *, is_system: bool) -> None:
     messages, group, topic = known.lag
-    is_system = is_system_topic(topic) or is_system_group(group)
     labels = (group, topic, word(topic.startswith(RETRY_PREFIX)), word(is_system))
     figures.add(LAG, labels, messages)
     figures.add(LAG_LATENCY, labels, _age(known.unread_ms, now_ms))

@@ -15,7 +15,7 @@ RocketMQ: SendMessageProcessor, AbstractSendMessageProcessor.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from rmqspark.broker.delays.deliver_times import asked_time_ms, park_until
 from rmqspark.broker.delays.parking import TIMER_PROPERTIES, Parked, Place, park
@@ -78,6 +78,10 @@ _born_host = lru_cache(maxsize=4096)(pack_host)
 """The same few clients send again and again."""
 
 
+OnStored: TypeAlias = "Callable[[int, int], None]"
+"""Told at which queue offset and physical offset."""
+
+
 class Admitted(Draft, gc=False):
     """A message that may be stored, and what its sender will be told besides the place."""
 
@@ -86,7 +90,7 @@ class Admitted(Draft, gc=False):
     belongs_to: int | None = None  # of a delayed message: the queue it will be in
     recall_handle: str | None = None  # of one that waits for its time
     has_shard: bool = False
-    on_stored: Callable[[int, int], None] | None = None  # told its queue and physical offset before its sender is
+    on_stored: OnStored | None = None  # told its queue and physical offset before its sender is
 
     @property
     def told_queue_id(self) -> int:

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from rmqspark.client.pushing.pulls import Found, Gone, Moved
+from rmqspark.errors import TopicNotFound
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from rmqspark.client.pushing.pulls import Pulled, Pulls
     from rmqspark.client.pushing.rules import Rules
     from rmqspark.clock import Clock
+    from rmqspark.errors import RmqError
     from rmqspark.message_queue import MessageQueue
 
 PULL_RETRY_MS: Final = 3_000  # after an error
@@ -31,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 class Asking:
     """Belongs to the pump's thread. `post` has that do something later; `go_on` is called with a queue of which there
-    is news, `on_trouble` with one that cannot be read."""
+    is news, `on_trouble` with one that cannot be read, and why."""
 
     def __init__(
         self,
@@ -44,7 +46,7 @@ class Asking:
         *,
         post: Callable[[Callable[[], None]], None],
         go_on: Callable[[ProcessQueue], None],
-        on_trouble: Callable[[MessageQueue], None],
+        on_trouble: Callable[[MessageQueue, RmqError], None],
     ) -> None:
         self._pulls = pulls
         self._batch_size = rules.config.pull_batch_size
@@ -115,7 +117,9 @@ class Asking:
         self._failing.add(held)
         self._commits.doubt(held)
         self._rest(held, PULL_RETRY_MS)
-        self._on_trouble(held.queue)
+        if isinstance(gone.error, TopicNotFound):  # in the next one of its name offsets mean other messages
+            held.drop()
+        self._on_trouble(held.queue, gone.error)
 
     def _rest(self, held: ProcessQueue, delay_ms: int) -> None:
         self._resting.add(held)

@@ -43,7 +43,7 @@ class Commits:
     def catch_up(self, all_held: Iterable[ProcessQueue]) -> None:
         """Commits where there is something new."""
         for held in all_held:
-            if self._told.get(held) != held.commit_offset:
+            if not held.dropped and self._told.get(held) != held.commit_offset:
                 self._commit(held)
         self._offsets.flush()
 
@@ -57,14 +57,15 @@ class Commits:
         """Its broker was away: one that crashed may have forgotten the last it was told."""
         self._told.pop(held, None)
 
-    def forget(self, held: ProcessQueue) -> None:
+    def lose(self, held: ProcessQueue) -> None:
         """The queue is not held any more, and nobody is told how far it is consumed."""
         self._told.pop(held, None)
+        self._offsets.forget(held.queue)
 
     def give_up(self, held: ProcessQueue) -> Future[Any]:
         """The last commit of a queue that is not held any more; only then may others have it, and not yet where a
         listener is still at work on it."""
-        self.forget(held)
+        self._told.pop(held, None)
         unlock, queue = self._unlock, held.queue
         committed: Future[Any] = self._offsets.commit(queue, held.commit_offset)
         try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from functools import cache
 from typing import TYPE_CHECKING, TypeAlias
 
 from rmqspark.client.pushing.assignment import View
@@ -11,7 +10,7 @@ from rmqspark.errors import RmqError, TopicNotFound
 from rmqspark.protocol.names import is_made_by_brokers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.client.pushing.membership import Membership
@@ -21,7 +20,8 @@ if TYPE_CHECKING:
 
     Seen: TypeAlias = TopicRoute | RmqError | None
     """A topic's route, None where there is no such topic, or what kept it from being seen."""
-    Members: TypeAlias = Callable[[str], Collection[str] | None]
+    Members: TypeAlias = Mapping[str, Collection[str] | None]
+    """By broker, those that could be asked."""
 
 _log = logging.getLogger(__name__)
 
@@ -49,12 +49,16 @@ class Lookout:
         if failures and len(failures) == len(seen):
             raise failures[0]
         reached = self._announce(seen.values(), subscriptions.values())
-        members = cache(self._membership.members)  # each broker is asked once, however many topics it has
-        return {topic: self._view(topic, each, reached, members) for topic, each in seen.items()}
+        members = self._membership.members(sorted(reached)) if self._asks_for_members else {}
+        return {topic: self._view(topic, each, members) for topic, each in seen.items()}
 
     def is_later(self, queue: MessageQueue) -> bool:
         """Whether its topic did not have the queue when it was first seen."""
         return queue not in self._at_first.get(queue.topic, ())
+
+    def forget(self, topic: str) -> None:
+        """It was deleted: whatever queues it has later, it did not have before."""
+        self._at_first[topic] = frozenset()
 
     def _seen(self, topic: str, *, fresh: bool) -> Seen:
         if fresh:
@@ -78,13 +82,12 @@ class Lookout:
         """Returns the brokers that have heard of this member just now."""
         routes = [each for each in seen if each is not None and not isinstance(each, RmqError)]
         self.brokers = frozenset(name for route in routes for name in route.brokers)
-        wants = list(subscriptions)
-        return frozenset(name for name in sorted(self.brokers) if self._has_heard(name, wants))
+        heard = self._membership.announce(sorted(self.brokers), list(subscriptions))
+        return frozenset(name for name, error in heard.items() if self._has_heard(name, error))
 
-    def _has_heard(self, broker_name: str, subscriptions: Iterable[Subscription]) -> bool:
-        try:
-            self._membership.announce(broker_name, subscriptions)
-        except RmqError as error:
+    def _has_heard(self, broker_name: str, error: RmqError | None) -> bool:
+        """Tells once of one that has not."""
+        if error is not None:
             if broker_name not in self._deaf:
                 _log.warning("%s takes no heartbeat of group %s: %s", broker_name, self._membership.group, error)
             self._deaf.add(broker_name)
@@ -92,12 +95,15 @@ class Lookout:
         self._deaf.discard(broker_name)
         return True
 
-    def _view(self, topic: str, seen: Seen, reached: frozenset[str], members: Members) -> View | None:
+    def _view(self, topic: str, seen: Seen, members: Members) -> View | None:
+        """A member is whoever any of the topic's brokers knows: one that has just started has heard of those alone that
+        were the first to notice. (RocketMQ's go by any one of them.)"""
         if isinstance(seen, RmqError):
             return None
         queues = [] if seen is None else list(seen.subscribe_queues)
         self._at_first.setdefault(topic, frozenset(queues))
         if not queues or seen is None or not self._asks_for_members:
             return View(queues, None)
-        told = (members(name) for name in sorted(reached & seen.brokers.keys()))
-        return View(queues, next((each for each in told if each is not None), None))
+        told = [members.get(name) for name in seen.brokers]
+        known = [each for each in told if each is not None]
+        return View(queues, frozenset().union(*known) if known else None)

@@ -1,5 +1,9 @@
 """What makes a push consumer a member of its group, and the locks by which members that read in order know whose turn
-it is. Each call asks brokers and waits (spec: requests, section 5; semantics, section 8.8)."""
+it is (spec: requests, section 5; semantics, section 8.8).
+
+Each call asks brokers, all before the first answer, and waits: several that hang must not take longer than one, or the
+locks at all others would run out meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ import logging
 from concurrent.futures import wait
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rmqspark.client.futures import failing
+from rmqspark.client.futures import failing, then
 from rmqspark.client.group_reading import members
 from rmqspark.errors import RmqError
 from rmqspark.protocol.bodies.client import BROADCASTING, CLUSTERING, CONSUME_PASSIVELY, ConsumerData, HeartbeatData
@@ -33,8 +37,10 @@ class Membership(NamedTuple):
     consume_from: ConsumeFrom
     broadcasts: bool = False
 
-    def announce(self, broker_name: str, subscriptions: Iterable[Subscription]) -> None:
-        """HEART_BEAT: it is there, and wants this. Raises what the broker, or its absence, does."""
+    def announce(
+        self, broker_names: Iterable[str], subscriptions: Iterable[Subscription]
+    ) -> dict[str, RmqError | None]:
+        """HEART_BEAT: it is there, and wants this. By broker what kept that from hearing it, None where nothing did."""
         data = ConsumerData(
             self.group,
             CONSUME_PASSIVELY,
@@ -43,15 +49,14 @@ class Membership(NamedTuple):
             [subscription.data() for subscription in subscriptions],
         )
         heartbeat = HeartbeatData(clientID=self.cluster.client_id, consumerDataSet=[data])
-        self.cluster.broker(broker_name).heartbeat(heartbeat)
+        asked = {name: self._submit_heartbeat(name, heartbeat) for name in broker_names}
+        return {name: _error_of(answer) for name, answer in asked.items()}
 
-    def members(self, broker_name: str) -> Collection[str] | None:
-        """The client ids of all members, as far as this broker knows them; None if it does not answer."""
-        try:
-            return set(members(self.cluster.broker(broker_name), self.group))
-        except RmqError as error:
-            _log.debug("%s does not say who is in group %s: %s", broker_name, self.group, error)
-            return None
+    def members(self, broker_names: Iterable[str]) -> dict[str, Collection[str] | None]:
+        """The client ids of all members, as far as each of these brokers knows them; None for one that does not
+        answer."""
+        asked = {name: self._submit_members(name) for name in broker_names}
+        return {name: self._known(name, answer) for name, answer in asked.items()}
 
     def leave(self, broker_names: Iterable[str]) -> None:
         """UNREGISTER_CLIENT at all of these before the first answer is awaited: the others need not wait to hear it
@@ -62,10 +67,13 @@ class Membership(NamedTuple):
         """LOCK_BATCH_MQ: takes or renews locks. Those that are held now, and those of which no broker told."""
         held: set[MessageQueue] = set()
         unknown: set[MessageQueue] = set()
+        asked = []
         for name in sorted({queue.broker_name for queue in queues}):
             here = [queue for queue in queues if queue.broker_name == name]
+            asked.append((name, here, self._submit_lock(name, here)))
+        for name, here, answer in asked:
             try:
-                held |= self.cluster.broker(name).lock(self.group, self.cluster.client_id, here)
+                held |= answer.result()
             except RmqError as error:
                 unknown.update(here)
                 _log.debug("%s locks nothing for group %s: %s", name, self.group, error)
@@ -78,6 +86,32 @@ class Membership(NamedTuple):
         except RmqError as error:
             return failing(error)
 
+    def _submit_heartbeat(self, broker_name: str, heartbeat: HeartbeatData) -> Future[Any]:
+        try:
+            answer = self.cluster.broker(broker_name).submit_heartbeat(heartbeat)
+        except RmqError as error:
+            return failing(error)
+        return then(answer, lambda response: response.raise_for_code())
+
+    def _submit_members(self, broker_name: str) -> Future[list[str]]:
+        try:
+            return members(self.cluster.broker(broker_name), self.group)
+        except RmqError as error:
+            return failing(error)
+
+    def _known(self, broker_name: str, answer: Future[list[str]]) -> Collection[str] | None:
+        try:
+            return set(answer.result())
+        except RmqError as error:
+            _log.debug("%s does not say who is in group %s: %s", broker_name, self.group, error)
+            return None
+
+    def _submit_lock(self, broker_name: str, queues: Collection[MessageQueue]) -> Future[set[MessageQueue]]:
+        try:
+            return self.cluster.broker(broker_name).submit_lock(self.group, self.cluster.client_id, queues)
+        except RmqError as error:
+            return failing(error)
+
     def _submit_leave(self, broker_name: str) -> Future[Any]:
         try:
             broker = self.cluster.broker(broker_name)
@@ -85,3 +119,11 @@ class Membership(NamedTuple):
         except RmqError as error:
             _log.debug("%s was not told that a member of group %s left: %s", broker_name, self.group, error)
             return failing(error)
+
+
+def _error_of(answer: Future[Any]) -> RmqError | None:
+    try:
+        answer.result()
+    except RmqError as error:
+        return error
+    return None

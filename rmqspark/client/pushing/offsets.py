@@ -30,6 +30,9 @@ class Offsets(Protocol):
 
     def commit(self, queue: MessageQueue, queue_offset: int) -> Future[None]: ...
 
+    def forget(self, queue: MessageQueue) -> None:
+        """It is gone, or another member's: what this consumer has committed of it counts no more."""
+
     def flush(self) -> None:
         """Whatever was committed is now where it belongs, if the future of its commit said so. Raises StoreError."""
 
@@ -56,6 +59,9 @@ class GroupOffsets:
             return failing(error)
         return then(answer, _raise_for_code)
 
+    def forget(self, queue: MessageQueue) -> None:
+        """The broker has, with the topic; or another member commits now."""
+
     def flush(self) -> None:
         """Brokers have been told already."""
 
@@ -78,6 +84,10 @@ class LocalOffsets:
             self._offsets[queue] = queue_offset
             self._is_saved = False
         return at_hand(None)
+
+    def forget(self, queue: MessageQueue) -> None:
+        with self._lock:
+            self._is_saved = self._offsets.pop(queue, None) is None and self._is_saved
 
     def flush(self) -> None:
         with self._lock:

@@ -166,7 +166,7 @@ class Pulls:
         )
 
         def outcome(chunk: BulkChunk) -> Pulled:
-            return self._from_bulk(chunk, asked)
+            return self._from_bulk(chunk, asked, room)
 
         future.add_done_callback(lambda done: tell(_pulled(done, outcome, queue.broker_name, asked)))
 
@@ -179,10 +179,18 @@ class Pulls:
         messages = received_all(result.records, asked.queue.broker_name)
         return Found(self._wanted(messages, asked.subscription), result.next_offset, 0, end_offset)
 
-    def _from_bulk(self, chunk: BulkChunk, asked: Asked) -> Pulled:
-        messages = received_all(chunk.records, asked.queue.broker_name, chunk.sizes)
-        end_offset = chunk.max_offset if chunk.next_offset > asked.queue_offset else 0
-        return Found(self._wanted(messages, asked.subscription), chunk.next_offset, 0, end_offset)
+    def _from_bulk(self, chunk: BulkChunk, asked: Asked, room: Room) -> Pulled:
+        """Where bodies are compressed, as many of the messages as there is room for, inflated: the next request is for
+        the rest once more."""
+        from rmqspark.client.received_columns import received_within  # brings NumPy
+        from rmqspark.protocol.records.record_batch import RecordBatch
+
+        batch = RecordBatch.from_sizes(chunk.records, chunk.sizes)
+        messages = received_within(batch, asked.queue.broker_name, room.size_bytes)
+        has_all = len(messages) == len(batch)
+        next_offset = chunk.next_offset if has_all else messages[-1].queue_offset + 1
+        end_offset = chunk.max_offset if next_offset > asked.queue_offset else 0
+        return Found(self._wanted(messages, asked.subscription), next_offset, 0, end_offset)
 
     def _wanted(self, messages: list[ReceivedMessage], subscription: Subscription) -> list[ReceivedMessage]:
         wanted = filter(subscription.accepts, messages) if subscription.accepts else messages

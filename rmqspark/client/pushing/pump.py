@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from rmqspark.client.pushing.rules import Rules
     from rmqspark.client.pushing.workers import Consumes
     from rmqspark.clock import Clock
+    from rmqspark.errors import RmqError
     from rmqspark.message_queue import MessageQueue
     from rmqspark.model import ReceivedMessage
 
@@ -54,11 +55,11 @@ class Pump:
         rules: Rules,
         clock: Clock,
         *,
-        on_trouble: Callable[[MessageQueue], None],
+        on_trouble: Callable[[MessageQueue, RmqError], None],
         farewell: Callable[[], None],
     ) -> None:
-        """On the pump's thread `on_trouble` is told of a queue that cannot be read, and `farewell` is called at the
-        end, when all is committed."""
+        """On the pump's thread `on_trouble` is told of a queue that cannot be read, and why; one whose topic is gone is
+        dropped, and to be released as lost. `farewell` is called at the end, when all is committed."""
         self._rules = rules
         self._clock = clock
         self._farewell = farewell
@@ -192,7 +193,7 @@ class Pump:
 
     def _give_up(self, held: ProcessQueue, is_lost: bool, gone: Future[None]) -> None:
         if is_lost:
-            self._commits.forget(held)
+            self._commits.lose(held)
             gone.set_result(None)
         else:
             self._commits.give_up(held).add_done_callback(lambda _: gone.set_result(None))
@@ -287,7 +288,8 @@ class Pump:
         if self._out:
             _log.warning("%d calls of the listener have not ended: their messages are consumed again", self._out)
         leaving = [held for held, (is_lost, _) in self._leaving.items() if not is_lost]
-        ends = [self._commits.give_up(held) for held in (*self._held.values(), *leaving)]
+        held = [held for held in self._held.values() if not held.dropped]
+        ends = [self._commits.give_up(each) for each in (*held, *leaving)]
         done, late = wait(ends, LAST_COMMIT_S)
         failures = [error for end in done if (error := end.exception()) is not None]
         if failures or late:

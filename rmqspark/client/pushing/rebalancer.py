@@ -81,6 +81,7 @@ class Rebalancer:
         self._leaving: dict[MessageQueue, Leaving] = {}
         self._refused: set[MessageQueue] = set()  # could not be begun with
         self._changed = threading.Condition()
+        self._lost: set[MessageQueue] = set()  # of topics that are gone
         self._asked = 0  # rounds that somebody wants, of which `_done` are done
         self._done = 0
         self._failure: RmqError | None = None  # of the last round
@@ -99,6 +100,13 @@ class Rebalancer:
         with self._changed:
             self._asked += 1
             self._changed.notify_all()
+
+    def lose(self, queue: MessageQueue) -> None:
+        """Has it look at once: the topic is gone, or another one of its name is there by now. Nothing of the queue is
+        committed, and it is begun with anew where it is there."""
+        with self._changed:
+            self._lost.add(queue)
+        self.wake()
 
     def look(self, timeout_s: float) -> None:
         """The same, and waits until it has. Raises Unreachable and the like where nothing could be seen."""
@@ -150,14 +158,27 @@ class Rebalancer:
 
     def _round(self, *, fresh: bool) -> bool:
         """Returns whether nothing was left open."""
+        self._forget_gone()
+        lost = self._give_up_lost()
         views = self._lookout.look(dict(self._subscriptions), fresh=fresh)
         strategy, member = self._division.strategy, self._membership.cluster.client_id
         share = wanted(views, self._held, member, strategy)
         drop, take = change(self._held, share)
         for queue in drop:
             self._release(queue)
-        self._begin([queue for queue in take if self._has_left(queue)])
+        self._begin([queue for queue in take if queue not in lost and self._has_left(queue)])
         return is_settled(views, member, strategy) and share == self._held.keys()
+
+    def _give_up_lost(self) -> Collection[MessageQueue]:
+        """Returns those that are not begun with in this round: a broker that lacks a topic which name servers tell of
+        would be asked without a pause."""
+        with self._changed:
+            lost, self._lost = self._lost, set()
+        for queue in lost:
+            self._lookout.forget(queue.topic)
+            if queue in self._held:
+                self._release(queue, is_lost=True)
+        return lost
 
     def _release(self, queue: MessageQueue, *, is_lost: bool = False) -> None:
         held = self._held.pop(queue)
@@ -166,10 +187,11 @@ class Rebalancer:
     def _has_left(self, queue: MessageQueue) -> bool:
         """Whether it may be taken again: what was consumed of it is committed, and nobody is at work on it in order."""
         leaving = self._leaving.get(queue)
-        if leaving is not None and not leaving.gone.done():
-            return False
-        self._leaving.pop(queue, None)
-        return True
+        return leaving is None or leaving.gone.done()
+
+    def _forget_gone(self) -> None:
+        """They still hold what was read of them."""
+        self._leaving = {queue: each for queue, each in self._leaving.items() if not each.gone.done()}
 
     def _begin(self, take: Collection[MessageQueue]) -> None:
         locked_until_ms = self._clock.monotonic_ms() + LOCK_LIVE_MS

@@ -288,7 +288,7 @@ def test_no_answer_is_longer_than_a_frame_that_clients_take(on_broker) -> None:
 
 
 def test_a_reset_is_told_to_the_next_pull_and_to_no_other(on_broker) -> None:
-    """21 with the new offset, also to a pull that was waiting; the commit of one who does not know yet is ignored."""
+    """21 with the new offset; the commit of one who does not know yet is ignored."""
 
     async def talk(bench) -> None:
         client = await bench.connect()
@@ -327,6 +327,29 @@ def test_a_reset_is_not_told_to_a_consumer_that_has_gone(on_broker) -> None:
         await client.send("orders")
         await client.settle()  # whoever it woke has been run
         moved = await client.pull("orders", 3)
+        assert (moved.code, moved.remark) == (ResponseCode.PULL_OFFSET_MOVED, "OFFSET_RESET")
+
+    on_broker(talk)
+
+
+def test_a_reset_is_not_told_to_a_consumer_that_has_lost_the_queue(on_broker) -> None:
+    """The pull of who had it before is still held; its answer is looked at by nobody. So a held pull is told to ask
+    once more, and who does so is told of the reset."""
+
+    async def talk(bench) -> None:
+        before, now = await bench.connect(), await bench.connect()
+        for _ in range(3):
+            await now.send("orders")
+        held = asyncio.ensure_future(before.pull("orders", 3, wait_ms=60_000))
+        await asyncio.sleep(0)  # it is under way
+        await before.settle()
+        assert (await now.pull("orders", 2)).code == 0
+        header = ResetOffsetRequestHeader("orders", "g", timestamp=0, isForce=True, queueId=0, offset=1)
+        assert (await now.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header)).code == 0
+        await now.send("orders")
+        answer = await held
+        assert (answer.code, answer.fields["nextBeginOffset"]) == (ResponseCode.PULL_RETRY_IMMEDIATELY, "3")
+        moved = await now.pull("orders", 3)
         assert (moved.code, moved.remark) == (ResponseCode.PULL_OFFSET_MOVED, "OFFSET_RESET")
 
     on_broker(talk)

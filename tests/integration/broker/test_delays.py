@@ -365,6 +365,48 @@ def test_what_a_consumer_in_order_gives_up_is_a_dead_letter(on_broker) -> None:
     on_broker(talk)
 
 
+def test_dead_letters_are_counted_that_are_stored(on_broker) -> None:
+    """Not those that are refused: who consumes in order sends them again every second."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await sent_to_group_g(client, bench)
+        refused = await client.send("%RETRY%g", b"", {"RETRY_TOPIC": "orders"}, j=1, l=0)
+        assert refused.code == ResponseCode.MESSAGE_ILLEGAL
+        counted = bench.broker._parts.counted.dead_letters
+        assert counted.items() == []
+        for _ in range(2):
+            assert (await client.send("%RETRY%g", b"x", {"RETRY_TOPIC": "orders"}, j=1, l=0)).code == 0
+        assert counted.items() == [(("g", "%RETRY%g"), [2])]
+
+    on_broker(talk)
+
+
+def test_what_was_committed_once_is_a_dead_letter_like_any_other(on_broker) -> None:
+    """Consumers that give a message up send it with all its properties, older ones with those of its half, too."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await sent_to_group_g(client, bench)
+        committed = {"TRAN_MSG": "true", "PGROUP": "PG", "RETRY_TOPIC": "orders", "DELAY": "3"}
+        assert (await client.send("%RETRY%g", b"once", committed, j=1, l=0)).code == 0
+        assert [dead.body for dead in await all_of(bench, client, "%DLQ%g")] == [b"once"]
+
+    on_broker(talk)
+
+
+def test_a_message_is_sent_back_once_where_no_slave_is_there_to_have_it(on_broker) -> None:
+    """Its consumer is told that it is stored, as by RocketMQ: told of an error, it would send the message besides, and
+    each of the two twice the next time it fails."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        record = await sent_to_group_g(client, bench)
+        assert (await send_back(client, record)).code == 0
+
+    on_broker(talk, broker_role="SYNC_MASTER")
+
+
 def test_a_send_back_under_sync_flush_is_on_disk_when_it_is_answered(on_broker) -> None:
     """A power loss after the answer loses neither the message nor its topic."""
     clock, files = ManualClock(), MemoryFileSystem()

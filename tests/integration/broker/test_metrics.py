@@ -20,7 +20,7 @@ from rmqspark.protocol.bodies.queries import QueryLag, QueryQueue, QueryReport
 from rmqspark.protocol.bodies.route import TopicConfig
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.bulk import BulkReadRequestHeader
-from rmqspark.protocol.headers.consume import ConsumerSendMsgBackRequestHeader
+from rmqspark.protocol.headers.consume import ConsumerSendMsgBackRequestHeader, PullFlag
 from rmqspark.protocol.records.message_id import parse_offset_msg_id
 from rmqspark.testing import cluster
 from rmqspark.testing.in_process import TEST_STORE
@@ -388,3 +388,18 @@ def test_the_panels_of_rocketmq_studio_find_their_series(watched: Watched, name:
     labels = watched.after.labels_of(name)
     assert labels
     assert all(found >= STUDIO[name] for found in labels)
+
+
+def test_the_brokers_own_topics_are_system_topics_wherever_they_are_told(on_broker: Callable[..., Any]) -> None:
+    """Those that are called like it and its cluster, too."""
+
+    async def talk(bench: Any) -> str:
+        client = await bench.connect()
+        await client.send("DefaultCluster")
+        await client.pull("DefaultCluster", sysFlag=int(PullFlag.SUBSCRIPTION | PullFlag.COMMIT_OFFSET))
+        return b"".join([piece async for piece in bench.broker._parts.metrics.text()]).decode()
+
+    told = Told(on_broker(talk))
+    series = [(name, dict(labels)) for name, labels in told.samples if ("topic", "DefaultCluster") in labels]
+    assert {"rocketmq_messages_out_total", "rocketmq_consumer_lag_messages"} <= {name for name, _ in series}
+    assert {labels["is_system"] for _, labels in series} == {"true"}

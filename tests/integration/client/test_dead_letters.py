@@ -154,7 +154,7 @@ def test_a_group_that_consumes_in_order_gets_its_letters_too(admin: AdminClient,
     rmq.give_up("in-order", *rmq.messages("ordered"))
     with ClusterClient(mq.namesrv) as client:
         name = next(iter(mq.brokers))
-        client.broker(name).lock("in-order", "c1", [MessageQueue("ordered", name, 0)])
+        client.broker(name).submit_lock("in-order", "c1", [MessageQueue("ordered", name, 0)]).result()
         assert admin.resend_dead_letters("in-order").count == 2
         assert len(retried(rmq, "in-order")) == 2
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,6 +13,9 @@ from rmqspark import AdminClient, Message, MessageQueue, Producer, PullConsumer,
 from rmqspark.testing import LocalCluster, cluster
 
 from .push_talk import PATIENCE_S, QUICK, Listener, committed, of_topic, send, wait_until
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 pytestmark = pytest.mark.integration
 
@@ -111,6 +115,24 @@ def test_a_topic_and_queues_that_come_later(mq: LocalCluster, admin: AdminClient
         assert heard.wait(2) == ["0", "2"]
         consumer.unsubscribe("made-later")
         assert of_topic(consumer, "made-later") == []
+
+
+@pytest.mark.parametrize("broadcasting", [False, True])
+def test_a_topic_that_is_made_anew_is_consumed_from_its_beginning(
+    mq: LocalCluster, admin: AdminClient, producer: Producer, tmp_path: Path, broadcasting: bool
+) -> None:
+    """However far the one before it was consumed, and also by a group that begins with the latest messages."""
+    heard, topic = Listener(), f"made-anew-{broadcasting}"
+    config = replace(QUICK, local_offset_store_dir=str(tmp_path))
+    admin.create_topic(topic, queues=1)
+    with PushConsumer(mq.namesrv, "anew", listener=heard, broadcasting=broadcasting, config=config) as consumer:
+        consumer.subscribe(topic)
+        sent = send(producer, topic, 5, queues=1)
+        assert heard.wait(5) == sent
+        admin.delete_topic(topic)
+        admin.create_topic(topic, queues=1)
+        sent += send(producer, topic, 3, first=5, queues=1)
+        assert heard.wait(8) == sent
 
 
 def test_several_topics(mq: LocalCluster, admin: AdminClient, producer: Producer) -> None:

@@ -163,6 +163,22 @@ def test_a_backlog_that_is_gone_meanwhile_is_told_by_a_pull(cluster: ClusterClie
     assert (moved.next_offset, moved.is_reset) == (COUNT, False)
 
 
+def test_what_swells_is_read_as_far_as_there_is_room_for_it_inflated(
+    cluster: ClusterClient, producer: Producer, topic: str
+) -> None:
+    """A request asks for bytes as they are stored, of which each may be a thousand; what is left out comes with the
+    next one."""
+    for number in range(100):
+        producer.send(Message(topic, b"%d" % number + b" " * 65_536), queue=0)
+    reader = Reader(cluster, topic)
+    found = reader.read(BATCH)
+    while reader.held.next_offset < 100:
+        at_once = reader.read(1_000, size_bytes=1 << 20)
+        assert 0 < len(at_once) <= 32
+        found += at_once
+    assert found == list(range(100))
+
+
 def test_a_body_that_does_not_inflate_stops_nobody(cluster: ClusterClient, producer: Producer, topic: str) -> None:
     """Anybody may have sent it: the listener has it as it lies there, between its neighbours."""
     producer.send(Message(topic, b"0"), queue=0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from errno import EIO
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from rmqspark.broker.flusher import Flusher
 from rmqspark.broker.replica_waiters import ReplicaWaiters
 from rmqspark.broker.safety import Safety
-from rmqspark.errors import FlushSlaveTimeout, FlushTimeout, SlaveNotAvailable
+from rmqspark.errors import FlushSlaveTimeout, FlushTimeout, NotWritable, SlaveNotAvailable
 from rmqspark.replication.acks import SlaveProgress, Slaves
 
 from ..store.store_bench import SMALL, StoreBench
@@ -48,9 +49,11 @@ class Bench:
 
     async def flush(self) -> None:
         running = asyncio.create_task(self.flusher.run())
-        await self.flusher.flushed(self.end)
-        self.flusher.close()
-        await running
+        try:
+            await self.flusher.flushed(self.end)
+        finally:
+            self.flusher.close()
+            await running
 
 
 def test_a_slaves_word_is_waited_for() -> None:
@@ -139,5 +142,18 @@ def test_what_slaves_have_already_is_not_waited_for() -> None:
         bench.safety.when_safe(bench.end, bench.told.append)
         assert bench.told == [None, None]
         bench.waiters.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_disk_that_has_failed_is_told_whatever_slaves_have_to_say() -> None:
+    """ "No slave has it" says that it is stored here."""
+
+    async def scenario() -> None:
+        bench = Bench(sync_flush=True, slaves=0)
+        bench.bench.disk.fail_next("fsync", OSError(EIO, "broken"))
+        with pytest.raises(NotWritable):
+            await bench.flush()
+        assert [type(error) for error in bench.told] == [NotWritable]
 
     asyncio.run(scenario())

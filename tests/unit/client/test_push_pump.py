@@ -15,7 +15,7 @@ from rmqspark.client.pushing.process_queue import Batch, ProcessQueue, Room
 from rmqspark.client.pushing.pulls import Found, Gone, Moved
 from rmqspark.client.pushing.pump import Pump
 from rmqspark.client.pushing.rules import Rules
-from rmqspark.errors import StoreError, Unreachable
+from rmqspark.errors import StoreError, TopicNotFound, Unreachable
 from rmqspark.model import MessageQueue, ReceivedMessage
 from rmqspark.testing.manual_clock import ManualClock
 
@@ -43,6 +43,7 @@ class Bench:
         self.disk_error: StoreError | None = None
         self.unlocked: list[MessageQueue] = []
         self.troubles: list[MessageQueue] = []
+        self.forgotten: list[MessageQueue] = []
         config = replace(PushConfig(), **settings)
         self.pump = Pump(
             self,
@@ -50,7 +51,7 @@ class Bench:
             None,
             Rules(config, 0, 1, self.unlock if ordered else None),
             self.clock,
-            on_trouble=self.troubles.append,
+            on_trouble=lambda queue, _: self.troubles.append(queue),
             farewell=lambda: None,
         )
         self.held = ProcessQueue(QUEUE, start)
@@ -66,6 +67,9 @@ class Bench:
     def commit(self, queue: MessageQueue, queue_offset: int) -> Future[None]:
         self.commits.append(queue_offset)
         return failing(self.refusal) if self.refusal else at_hand(None)
+
+    def forget(self, queue: MessageQueue) -> None:
+        self.forgotten.append(queue)
 
     def flush(self) -> None:
         """Brokers have been told already; or a file is refused."""
@@ -350,3 +354,15 @@ def test_closing_commits_what_was_consumed_of_a_queue_that_is_leaving() -> None:
     bench.pump.close()
     bench.pump._run()
     assert (bench.commits, bench.unlocked) == ([1], [])
+
+
+def test_nothing_is_committed_of_a_queue_whose_topic_is_gone() -> None:
+    """Another topic of its name may be there by now, in which its offsets are those of other messages."""
+    bench = Bench()
+    bench.pulled(Found(messages([0, 1]), 2))
+    bench.pulled(Gone(TopicNotFound("orders")))
+    bench.end(0)
+    assert (bench.troubles, bench.commit_all()) == ([QUEUE], [])
+    gone = bench.pump.release(bench.held, is_lost=True)
+    assert bench.run(after_ms=PULL_RETRY_MS) == []
+    assert (gone.done(), bench.commits, bench.pulls, bench.forgotten) == (True, [], [], [QUEUE])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
@@ -39,6 +40,7 @@ class Bench:
         self.is_at_work = False  # a listener, on what is released
         self.ends_meanwhile = False  # while a lock is asked for
         self.unlocked: list[MessageQueue] = []
+        self.forgotten: list[str] = []
         self.group, self.cluster = "billing", SimpleNamespace(client_id="me")
         division = Division(Strategy(), ordered, 20_000)
         self.rebalancer = Rebalancer(self, self, {}, self, self, division, self.clock)
@@ -54,6 +56,9 @@ class Bench:
 
     def is_later(self, queue: MessageQueue) -> bool:
         return False
+
+    def forget(self, topic: str) -> None:
+        self.forgotten.append(topic)
 
     # of its starts
 
@@ -178,3 +183,29 @@ def test_locks_are_renewed_while_brokers_grant_them() -> None:
     bench.others, bench.unknown = set(), set()
     assert bench.round()
     assert sorted(bench.reading) == QUEUES
+
+
+def test_nothing_is_kept_of_a_queue_that_has_been_given_up() -> None:
+    """What was read of it and not consumed may be a hundred mebibytes."""
+    bench = Bench()
+    bench.round()
+    kept = weakref.ref(bench.rebalancer._held[QUEUES[3]])
+    bench.members = ["me", "you"]
+    bench.round()
+    assert bench.round()
+    assert kept() is None
+
+
+def test_a_queue_whose_topic_is_gone_is_begun_with_anew() -> None:
+    """Where it is there: it is that of another topic, of which nothing is consumed yet. But after a pause, since it may
+    be that its broker has lost it, and its name servers do not know."""
+    bench = Bench()
+    bench.round()
+    before = bench.rebalancer._held[QUEUES[1]]
+    bench.rebalancer.lose(QUEUES[1])
+    assert not bench.round()
+    assert sorted(bench.reading) == [QUEUES[0], *QUEUES[2:]]
+    assert bench.round()
+    assert [(queue, is_lost) for queue, is_lost, _ in bench.released] == [(QUEUES[1], True)]
+    assert (sorted(bench.reading), bench.forgotten) == (QUEUES, ["orders"])
+    assert bench.rebalancer._held[QUEUES[1]] is not before

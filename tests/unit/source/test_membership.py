@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rmqspark.client.futures import at_hand, failing
 from rmqspark.client.group_reading import Member
-from rmqspark.errors import ServerFault, Unreachable
+from rmqspark.errors import Unreachable
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.bodies.client import GroupLeasesAnswerBody, GroupLeasesBody, HeartbeatData
-from rmqspark.protocol.codes import RequestCode
+from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.remoting.response import Response
 from rmqspark.source.membership import BEATS_IN_A_LEASE, Membership
 from rmqspark.source.termination import exit_when_terminated
@@ -29,7 +30,7 @@ PATIENCE_S = 60
 class Broker:
     """One broker that notes what it is told; each renewal is shown to the test."""
 
-    name = "broker-a"
+    name, timeout_ms = "broker-a", 3_000
 
     def __init__(self) -> None:
         self.clock = ManualClock()
@@ -47,10 +48,10 @@ class Broker:
             raise self.failure
         self.beats.append(data)
 
-    def call(self, code: int, header: Any) -> Response:
-        raise self.failure or ServerFault("no consumer for this group", code=1)
-
-    def submit(self, code: int, header: Any, body: bytes, *, timeout_ms: int) -> Future[Response]:
+    def submit(self, code: int, header: Any, body: bytes = b"", *, timeout_ms: int) -> Future[Response]:
+        if code == RequestCode.GET_CONSUMER_LIST_BY_GROUP:
+            no_one = Response(ResponseCode.SYSTEM_ERROR, 1, "no consumer for this group", 479, {}, b"")
+            return failing(self.failure) if self.failure else at_hand(no_one)
         assert code == RequestCode.RMQ_GROUP_LEASES
         self.leases.append(GroupLeasesBody.decode(body))
         self.renewed.release()

@@ -1,0 +1,64 @@
+"""What a member sees of its topics, from what several brokers tell."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from rmqspark.client.pushing.lookout import Lookout
+from rmqspark.client.routes import topic_route
+from rmqspark.errors import Unreachable
+from rmqspark.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from rmqspark.client.routes import TopicRoute
+
+BROKERS = ("broker-a", "broker-b", "broker-c")
+AWAY = Unreachable("Nobody is there.", address="nowhere")
+
+
+class Bench:
+    """A lookout, and all that it asks: routes, heartbeats, and who is in the group."""
+
+    group = "billing"
+
+    def __init__(self, known: dict[str, Collection[str] | None], away: Collection[str] = ()) -> None:
+        self._known = known
+        self._away = away
+        self._route = topic_route(
+            "orders",
+            TopicRouteData(
+                queueDatas=[QueueData(brokerName=name, readQueueNums=1, writeQueueNums=1, perm=6) for name in BROKERS],
+                brokerDatas=[BrokerData("c", name, {0: f"{name}:10911"}) for name in BROKERS],
+            ),
+        )
+        me: Any = self
+        self._lookout = Lookout(me, me, asks_for_members=True)
+
+    def members_seen(self) -> Collection[str] | None:
+        wants: Any = SimpleNamespace()
+        view = self._lookout.look({"orders": wants}, fresh=False)["orders"]
+        assert view is not None
+        return view.members
+
+    def route(self, topic: str) -> TopicRoute:
+        return self._route
+
+    def announce(self, broker_names: Iterable[str], _: object) -> dict[str, Unreachable | None]:
+        return {name: AWAY if name in self._away else None for name in broker_names}
+
+    def members(self, broker_names: Iterable[str]) -> dict[str, Collection[str] | None]:
+        return {name: self._known[name] for name in broker_names}
+
+
+def test_a_broker_that_has_just_started_does_not_make_a_member_alone() -> None:
+    """It has heard of those alone that were the first to notice: who went by it would take the others' queues."""
+    bench = Bench({"broker-a": {"me"}, "broker-b": {"me", "you"}, "broker-c": None})
+    assert bench.members_seen() == {"me", "you"}
+
+
+def test_brokers_that_have_not_heard_of_a_member_are_not_asked_who_is_there() -> None:
+    assert Bench({"broker-c": {"me", "you"}}, away=("broker-a", "broker-b")).members_seen() == {"me", "you"}
+    assert Bench({}, away=BROKERS).members_seen() is None
