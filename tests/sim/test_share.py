@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.faults]
 
-SHARE = (52, 7000, 7086, 9002, 42_017, 50_018, *sorted({bug.seed for bug in BUGS}))
+SHARE = (52, 7000, 7037, 7086, 9002, 9014, 42_017, 50_018, *sorted({bug.seed for bug in BUGS}))
 """Few that reach everything; and those that planted bugs are met by, which without them find nothing."""
 MOST_NEW = 2_000
 """Seeds of the long form: about 40 minutes on one quiet core."""
