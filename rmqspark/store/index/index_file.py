@@ -15,6 +15,7 @@ believed.
 from __future__ import annotations
 
 from bisect import bisect_left
+from contextlib import closing
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -24,7 +25,7 @@ import numpy as np
 from rmqspark.store.index.index_slots import SLOT_BYTES, SlotTable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
     from numpy.typing import NDArray
 
@@ -192,13 +193,14 @@ class IndexFile:
         """Physical offsets below that one, of records stored in [begin_ms, end_ms] under a key of this hash, the
         newest first, each once: two keys of a record may have one hash."""
         found: dict[int, None] = {}
-        for physical_offset in self._entered(key_hash, begin_ms, end_ms, below):
-            if len(found) >= limit:
-                break
-            found[physical_offset] = None
+        with closing(self._entered(key_hash, begin_ms, end_ms, below)) as entered:
+            for physical_offset in entered:
+                if len(found) >= limit:
+                    break
+                found[physical_offset] = None
         return list(found)
 
-    def _entered(self, key_hash: int, begin_ms: int, end_ms: int, below: int) -> Iterator[int]:
+    def _entered(self, key_hash: int, begin_ms: int, end_ms: int, below: int) -> Generator[int]:
         """The same one by one. Each hop along a chain is a read: where a key has a long one, of millions perhaps, its
         entries are looked for among all."""
         entry = self._newest(key_hash % self._layout.slot_count)
