@@ -6,7 +6,8 @@ import asyncio
 from errno import EIO
 from typing import TYPE_CHECKING, Final
 
-from rmqspark.testing.sim.draw import LATE_FAULTS, LATER_FAULTS, NODE_FAULTS, SUCCESSION_FAULTS
+from rmqspark.testing.sim.draw import LATER_FAULTS, SUCCESSION_FAULTS
+from rmqspark.testing.sim.drawn_parts import LATE_FAULTS, NODE_FAULTS
 from rmqspark.testing.sim.loop import Life, spawn
 from rmqspark.testing.sim.replicas import is_copied
 from rmqspark.testing.sim.successions import Return, Succession
