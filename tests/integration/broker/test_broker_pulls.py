@@ -287,6 +287,28 @@ def test_no_answer_is_longer_than_a_frame_that_clients_take(on_broker) -> None:
     on_broker(talk, store={"mapped_file_size_commit_log": 64 << 20}, **most)
 
 
+async def asks_and_waits(consumer) -> asyncio.Future:
+    """A pull at the end of the queue, held by the broker."""
+    held = asyncio.ensure_future(consumer.pull("orders", 3, wait_ms=60_000))
+    await asyncio.sleep(0)  # it is under way
+    await consumer.settle()
+    return held
+
+
+async def reset_to_1(client):
+    """An operator does, for the group of the pulls here."""
+    header = ResetOffsetRequestHeader("orders", "g", timestamp=0, isForce=True, queueId=0, offset=1)
+    answer = await client.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header)
+    assert answer.code == 0
+    return answer
+
+
+async def is_told_of_the_reset(client) -> None:
+    moved = await client.pull("orders", 3)
+    assert (moved.code, moved.remark) == (ResponseCode.PULL_OFFSET_MOVED, "OFFSET_RESET")
+    assert moved.fields["nextBeginOffset"] == "1"
+
+
 def test_a_reset_is_told_to_the_next_pull_and_to_no_other(on_broker) -> None:
     """21 with the new offset; the commit of one who does not know yet is ignored."""
 
@@ -295,12 +317,9 @@ def test_a_reset_is_told_to_the_next_pull_and_to_no_other(on_broker) -> None:
         for _ in range(3):
             await client.send("orders")
         await client.pull("orders")
-        header = ResetOffsetRequestHeader("orders", "g", timestamp=0, isForce=True, queueId=0, offset=1)
-        reset = await client.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header)
+        reset = await reset_to_1(client)
         assert bytes(reset.body) == b'{"offsetTable":{{"brokerName":"broker-a","queueId":0,"topic":"orders"}:1}}'
-        moved = await client.pull("orders", 3)
-        assert (moved.code, moved.remark) == (ResponseCode.PULL_OFFSET_MOVED, "OFFSET_RESET")
-        assert moved.fields["nextBeginOffset"] == "1"
+        await is_told_of_the_reset(client)
         assert (await client.pull("orders", 1)).code == 0
 
     on_broker(talk)
@@ -314,20 +333,16 @@ def test_a_reset_is_not_told_to_a_consumer_that_has_gone(on_broker) -> None:
         gone, client = await bench.connect(), await bench.connect()
         for _ in range(3):
             await client.send("orders")
-        held = asyncio.ensure_future(gone.pull("orders", 3, wait_ms=60_000))
-        await asyncio.sleep(0)  # it is under way
-        await gone.settle()
+        held = await asks_and_waits(gone)
         await gone.connection.close()
         with pytest.raises(ConnectionLost):
             await held
         while bench.broker._parts.metrics.connections() > 1:
             await client.settle()
-        header = ResetOffsetRequestHeader("orders", "g", timestamp=0, isForce=True, queueId=0, offset=1)
-        assert (await client.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header)).code == 0
+        await reset_to_1(client)
         await client.send("orders")
         await client.settle()  # whoever it woke has been run
-        moved = await client.pull("orders", 3)
-        assert (moved.code, moved.remark) == (ResponseCode.PULL_OFFSET_MOVED, "OFFSET_RESET")
+        await is_told_of_the_reset(client)
 
     on_broker(talk)
 
@@ -340,17 +355,13 @@ def test_a_reset_is_not_told_to_a_consumer_that_has_lost_the_queue(on_broker) ->
         before, now = await bench.connect(), await bench.connect()
         for _ in range(3):
             await now.send("orders")
-        held = asyncio.ensure_future(before.pull("orders", 3, wait_ms=60_000))
-        await asyncio.sleep(0)  # it is under way
-        await before.settle()
+        held = await asks_and_waits(before)
         assert (await now.pull("orders", 2)).code == 0
-        header = ResetOffsetRequestHeader("orders", "g", timestamp=0, isForce=True, queueId=0, offset=1)
-        assert (await now.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header)).code == 0
+        await reset_to_1(now)
         await now.send("orders")
         answer = await held
         assert (answer.code, answer.fields["nextBeginOffset"]) == (ResponseCode.PULL_RETRY_IMMEDIATELY, "3")
-        moved = await now.pull("orders", 3)
-        assert (moved.code, moved.remark) == (ResponseCode.PULL_OFFSET_MOVED, "OFFSET_RESET")
+        await is_told_of_the_reset(now)
 
     on_broker(talk)
 
