@@ -1,4 +1,4 @@
-"""Dead letters sent again: first the plan, queue by queue, then the sends.
+"""Dead letters sent again, as planned (`dead_letter_plan`).
 
 A letter goes to its group's retry topic on the broker that keeps it: that group alone gets it, under its original topic
 and as a message that was never consumed before. How far that went is committed behind what was sent, as the group's
@@ -9,17 +9,16 @@ admin client does it one message at a time (resendDLQMessage), to the original t
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from rmqspark.client.broker_admin import BrokerAdmin
-from rmqspark.client.dead_letters import RETRIES, dead_letter, dead_letter_queues, origin_topic, read_chunks
+from rmqspark.client.dead_letters import RETRIES, dead_letter, origin_topic, read_chunks
 from rmqspark.client.delivery import send_status
 from rmqspark.client.futures import asked
 from rmqspark.client.own_sends import own_send_header
 from rmqspark.client.patience import may_pass, patiently
-from rmqspark.errors import Conflict, GroupNotFound, MessageNotFound, RmqError
+from rmqspark.errors import Conflict, GroupNotFound, RmqError
 from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.bodies.admin import SubscriptionGroupConfig
 from rmqspark.protocol.headers.produce import SendMessageRequestHeaderV2, SendMessageResponseHeader
@@ -30,12 +29,13 @@ from rmqspark.protocol.records.record import SysFlag, decode_record
 from rmqspark.words import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Iterator
     from concurrent.futures import Future
 
     from rmqspark.client.broker_client import BrokerClient
     from rmqspark.client.cluster_client import ClusterClient
-    from rmqspark.client.dead_letters import DeadLetter, DeadLetterQueue
+    from rmqspark.client.dead_letter_plan import LetterRange, ResendPlan
+    from rmqspark.client.dead_letters import DeadLetter
     from rmqspark.protocol.records.record import Record
     from rmqspark.remoting.response import Response
 
@@ -60,63 +60,6 @@ _OF_ITS_WAY: Final = frozenset(
     }
 )
 """How a message was to travel then; kept, it would be delayed once more, or be a half message."""
-
-
-class LetterRange(NamedTuple):
-    """Dead letters at [start, end) of one queue."""
-
-    queue: MessageQueue
-    start: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True)
-class ResendPlan:
-    """What is to be sent again, of queues that had been sent up to `settled`. With `to_topic` it goes to the original
-    topics, for all who read them."""
-
-    group: str
-    ranges: tuple[LetterRange, ...]
-    settled: dict[MessageQueue, int]
-    to_topic: bool = False
-
-    @property
-    def count(self) -> int:
-        return sum(each.end - each.start for each in self.ranges)
-
-
-def plan_resend(
-    cluster: ClusterClient,
-    group: str,
-    *,
-    msg_ids: Collection[str] | None,
-    begin_ms: int,
-    end_ms: int,
-    again: bool,
-    to_topic: bool,
-) -> ResendPlan:
-    """The letters stored in [begin_ms, end_ms) that were not sent again so far; with `again` those, too.
-
-    `msg_ids` are unique ids, offset ids of the letters, or those of the messages they were: what is named is meant
-    however often it was sent again. GroupNotFound, MessageNotFound.
-    """
-    queues = dead_letter_queues(cluster, group)
-    ranges: list[LetterRange] = []
-    missing = set(msg_ids or ())
-    for held in queues:
-        start = held.bounds.min_offset if again or msg_ids is not None else held.settled
-        whole = _within(cluster, held, start, begin_ms, end_ms)
-        if msg_ids is None:
-            ranges += [whole] if whole.start < whole.end else []
-            continue
-        for record in _records(cluster, whole):
-            if found := _ids(record, held.queue.broker_name).intersection(msg_ids):
-                missing -= found
-                ranges.append(LetterRange(held.queue, record.queue_offset, record.queue_offset + 1))
-    if missing:
-        hint = f"They are listed by: rmq dlq list {group}"
-        raise MessageNotFound(f"Group {group!r} has no dead letter {min(missing)!r}.", hint=hint)
-    return ResendPlan(group, tuple(ranges), {held.queue: held.settled for held in queues}, to_topic)
 
 
 def resend(cluster: ClusterClient, plan: ResendPlan) -> Iterator[DeadLetter]:
@@ -260,21 +203,6 @@ def resend_header(record: Record, plan: ResendPlan, broker_name: str) -> SendMes
     )
 
 
-def _within(cluster: ClusterClient, held: DeadLetterQueue, start: int, begin_ms: int, end_ms: int) -> LetterRange:
-    """The letters from `start` on that were stored in [begin_ms, end_ms)."""
-    topic, broker_name, queue_id = held.queue
-    broker, end = cluster.broker(broker_name), held.bounds.max_offset
-    if start < end and begin_ms > 0:
-        start = max(start, broker.offset_by_time(topic, queue_id, begin_ms))
-    if start < end and end_ms <= held.bounds.last_stored_ms:
-        end = broker.offset_by_time(topic, queue_id, end_ms)
-    return LetterRange(held.queue, start, end)
-
-
-def _records(cluster: ClusterClient, range_: LetterRange) -> Iterable[Record]:
-    return (record for records in read_chunks(cluster, *range_) for record in records)
-
-
 def _portions(cluster: ClusterClient, range_: LetterRange, *, first_alone: bool) -> Iterator[list[Record]]:
     """What is sent together. The first letter to a broker goes alone: if that is in vain, so are all others."""
     for records in read_chunks(cluster, *range_):
@@ -284,13 +212,6 @@ def _portions(cluster: ClusterClient, range_: LetterRange, *, first_alone: bool)
             records = records[1:]
         if records:
             yield records
-
-
-def _ids(record: Record, broker_name: str) -> set[str]:
-    """As `dead_letter` lists them."""
-    letter = dead_letter(record, broker_name, RETRIES, is_resent=False)
-    ids = {letter.message.msg_id, letter.message.offset_msg_id, letter.origin_msg_id}
-    return {id_ for id_ in ids if id_}
 
 
 def _check_landed(broker: BrokerClient, response: Response, group: str) -> None:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rmqspark.client.cluster_client import ClusterClient
-from rmqspark.client.dead_letter_resends import LetterRange, ResendPlan, resend, resend_header
+from rmqspark.client.dead_letter_plan import LetterRange, ResendPlan
+from rmqspark.client.dead_letter_resends import resend, resend_header
 from rmqspark.client.dead_letters import dead_letter
 from rmqspark.errors import Conflict, InvalidMessage
 from rmqspark.message_queue import MessageQueue
