@@ -89,13 +89,14 @@ class _Resend:
                 outcomes = self._send(broker, records)
                 failed = next((n for n, each in enumerate(outcomes) if isinstance(each, RmqError)), len(records))
                 if failed:
-                    self._sent += failed
-                    self._note(broker, range_.queue, at, records[failed - 1].queue_offset + 1)
+                    self._note(broker, range_.queue, at, records[:failed])
                     self._check_first(broker, outcomes[0])
                 for record in records[:failed]:
                     yield dead_letter(record, broker.name, RETRIES, is_resent=True)
                 if failed < len(records):
-                    raise self._broken_off(outcomes[failed], len(outcomes) - failed - 1)
+                    behind = len(outcomes) - failed - 1
+                    again = f"; up to {behind} behind the one that was not come again with it" if behind else ""
+                    raise self._broken_off(outcomes[failed], again)
                 at = records[-1].queue_offset + 1
 
     def _send(self, broker: BrokerClient, records: list[Record]) -> list[Response | RmqError]:
@@ -116,18 +117,27 @@ class _Resend:
             patiently(send, _PAUSES_MS, self._cluster.clock.sleep_ms)
         return [*(outcomes[n] for n in range(len(headers))), *refused]
 
-    def _note(self, broker: BrokerClient, queue: MessageQueue, start: int, end: int) -> None:
-        """Commits how far the queue was sent without a gap, now that [start, end) was: what was sent beyond one is
-        sent again with the gap. Of letters that have expired, or cannot be read, nothing is missing."""
+    def _note(self, broker: BrokerClient, queue: MessageQueue, start: int, sent: list[Record]) -> None:
+        """Commits how far the queue was sent without a gap, now that these were, from `start` on: what was sent beyond
+        one is sent again with the gap. Of letters that have expired, or cannot be read, nothing is missing."""
+        self._sent += len(sent)
+        end = sent[-1].queue_offset + 1
         if not start <= self._settled[queue] < end:
             return
+        try:
+            patiently(partial(self._commit, broker, queue, end), _PAUSES_MS, self._cluster.clock.sleep_ms)
+        except RmqError as error:
+            self._broken_off(error, f"; the last {len(sent)} come again, for how far that is cannot be noted")
+            raise
+        self._settled[queue] = end
+
+    def _commit(self, broker: BrokerClient, queue: MessageQueue, end: int) -> None:
         topic, _, queue_id = queue
         try:
             broker.commit_offset(self._plan.group, topic, queue_id, end)
         except GroupNotFound:  # it was deleted, and its letters were not
             BrokerAdmin(broker).put_group(SubscriptionGroupConfig(self._plan.group))
             broker.commit_offset(self._plan.group, topic, queue_id, end)
-        self._settled[queue] = end
 
     def _check_first(self, broker: BrokerClient, answer: Response | RmqError) -> None:
         """Behind `_note`: what a broker has made a dead letter again is that now, and was sent."""
@@ -135,10 +145,10 @@ class _Resend:
             _check_landed(broker, cast("Response", answer), self._plan.group)
         self._tried.add(broker.name)
 
-    def _broken_off(self, error: Response | RmqError, behind: int) -> RmqError:
+    def _broken_off(self, error: Response | RmqError, again: str) -> RmqError:
+        """The same error; `again` says what comes once more with the next resend."""
         assert isinstance(error, RmqError)
-        more = f"; up to {behind} behind the one that was not come again with it" if behind else ""
-        story = f"{self._sent} of {counted(self._plan.count, 'dead letter')} were sent again{more}."
+        story = f"{self._sent} of {counted(self._plan.count, 'dead letter')} were sent again{again}."
         error.retell(f"{error.message.rstrip('.')}. {story}")
         return error
 

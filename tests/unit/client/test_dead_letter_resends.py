@@ -10,7 +10,7 @@ from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.dead_letter_plan import LetterRange, ResendPlan
 from rmqspark.client.dead_letter_resends import resend, resend_header
 from rmqspark.client.dead_letters import dead_letter
-from rmqspark.errors import Conflict, InvalidMessage
+from rmqspark.errors import Conflict, InvalidMessage, NoPermission
 from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.bodies.route import BrokerData, ClusterInfo
 from rmqspark.protocol.codes import RequestCode, ResponseCode
@@ -140,4 +140,22 @@ def test_a_resend_that_breaks_off_says_how_far_it_was() -> None:
         resent(0, 4, *first, *second, expect(SEND), STORED, expect(COMMIT), answer())
     assert failed.value.message == (
         "Too long. 2 of 4 dead letters were sent again; up to 1 behind the one that was not come again with it."
+    )
+
+
+def test_how_far_it_is_is_noted_patiently() -> None:
+    """A broker that is started anew between the two has the letters, and the next resend sent them all again."""
+    busy = (expect(COMMIT), answer(ResponseCode.SYSTEM_BUSY), expect(COMMIT), answer())
+    first, second = (expect(PULL), found(0, 1), expect(SEND), STORED), (expect(SEND), STORED)
+    assert resent(0, 2, *first, *busy, *second, expect(COMMIT), answer()) == ([0, 1], [1, 1, 2])
+
+
+def test_a_resend_that_cannot_note_how_far_it_is_says_what_comes_again() -> None:
+    """The broker has these letters all the same."""
+    first = (expect(PULL), found(0, 1, 2), expect(SEND), STORED, expect(COMMIT), answer())
+    others = (expect(SEND), STORED, expect(SEND), STORED)
+    with pytest.raises(NoPermission) as failed:
+        resent(0, 3, *first, *others, expect(COMMIT), answer(ResponseCode.NO_PERMISSION, remark="Not yours."))
+    assert failed.value.message == (
+        "Not yours. 3 of 3 dead letters were sent again; the last 2 come again, for how far that is cannot be noted."
     )
