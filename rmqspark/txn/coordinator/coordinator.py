@@ -1,7 +1,7 @@
 """The coordinator: asks the ledger, writes what it decides, flushes, and only then answers (docs/exactly-once.md).
 
     PREPARE   ledger → events on disk → may this attempt write?
-    DECIDE    ledger → leases of shared groups → votes of all brokers → decision on disk → completion → answer
+    DECIDE    ledger → votes of all brokers → leases of shared groups → decision on disk → completion → answer
     STATUS    ledger → (asked by a driver: closed on disk) → how it stands
     ABORT     the same, asked by a driver that gives up
 
@@ -229,11 +229,8 @@ class Coordinator:
     async def _put_to_vote(
         self, transactional_id: str, epoch: int, version: int, decision: TxnDecision, by: str = DRIVER
     ) -> Ruling:
-        """Leases, votes, decision, completion."""
+        """Votes, leases, decision, completion. Votes may take longer than leases last: they come first."""
         txn = self._ledger.require(transactional_id)
-        lost = await self._leases.lost(decision.inputs)
-        if lost is not None:
-            return _refused(lost, txn)
         ballot = await self._voting.ballot(txn, epoch, version, decision)
         confirmed = self._rollout.confirmations(txn, ballot.confirmed)
         if refusals := ballot.refusals:
@@ -242,6 +239,9 @@ class Coordinator:
             if ballot.may_pass:
                 raise Busy(f"Version {version} of {transactional_id!r} cannot be decided now. {refusals}")
             return _refused(refusals, txn)
+        if lost := await self._leases.lost(decision.inputs):
+            self._journal.record(confirmed)
+            return _refused(lost, txn)
         now_ms = self._clock.now_ms()
         answer = self._ledger.record(
             transactional_id, epoch, version, decision, now_ms, by, output_bytes=ballot.output_bytes
