@@ -26,7 +26,7 @@ def rounds(given: Given, parts: Parts) -> list[Coroutine[Any, Any, None]]:
     """Each goes on until it is cancelled."""
     return [
         *_of_any(given, parts),
-        *(_of_slave(given, parts, parts.role) if isinstance(parts.role, SlaveRole) else _of_master(parts)),
+        *(_of_slave(parts, parts.role) if isinstance(parts.role, SlaveRole) else _of_master(parts)),
     ]
 
 
@@ -56,11 +56,11 @@ def _of_master(parts: Parts) -> list[Coroutine[Any, Any, None]]:
     ]
 
 
-def _of_slave(given: Given, parts: Parts, role: SlaveRole) -> list[Coroutine[Any, Any, None]]:
+def _of_slave(parts: Parts, role: SlaveRole) -> list[Coroutine[Any, Any, None]]:
     return [
         role.slave.run(),
         role.seek(parts.registrar.hurry),
-        _every(given.config.slave_sync_interval, role.tables.run_round),
+        _every(lambda: role.look_interval_ms, role.tables.run_round),
     ]
 
 
