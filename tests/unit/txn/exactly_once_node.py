@@ -272,6 +272,7 @@ class Node:
             self.begin(self.guarded(self.expired(), self.life))
 
     async def expired(self) -> None:
+        self.store.checkpoint()  # as a broker does every second
         report = await self.expiry.run()
         self.world.expired_files += len(report.deleted)
 
