@@ -121,15 +121,15 @@ class Coordination:
         return self.journal.needed_offset
 
     async def tick(self) -> None:
-        """A round of everything that no request asks for, about once a second. Raises what the disk raises."""
-        await self.journal.restate(self._alive)  # first: it lets files go, and on a full disk the others fail
-        config = self._config
-        self.coordinator.close_overdue(config.max_open_ms)
-        self.coordinator.forget_disused(config.expiration_ms)
+        """A round of everything that no request asks for, about once a second. Raises what the disk raises: what comes
+        last writes here, and is refused on a full disk."""
+        await self.journal.restate(self._alive)  # it has room there, and lets files go
         if self._clock.monotonic_ms() >= self._peers_due_ms:
             await self._look_around()
-        await self.coordinator.complete_pending()
         await self._offsets.move()
+        await self.coordinator.complete_pending()
+        self.coordinator.close_overdue(self._config.max_open_ms)
+        self.coordinator.forget_disused(self._config.expiration_ms)
 
     async def status_of(self, transactional_id: str, epoch: int, version: int) -> Ruling:
         """A participant's question, to whichever broker coordinates the id. UNKNOWN while that cannot be told.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from errno import ENOSPC
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,6 +17,7 @@ from rmqspark.errors import (
     GroupNotFound,
     NoPermission,
     NotSupported,
+    NotWritable,
     TopicNotFound,
     TransactionError,
     TwoCoordinators,
@@ -494,3 +496,25 @@ def test_an_id_that_somebody_is_about_to_use_is_not_forgotten() -> None:
     coordinator.close_overdue(3_600_000)
     asyncio.run(bench.coordination.tick())
     assert "T" not in ledger
+
+
+def test_groups_follow_on_other_brokers_while_this_one_can_write_nothing() -> None:
+    """What is overdue cannot be closed on a full disk. Did they not follow, another member of a shared group would read
+    once more what is decided, when the leases of a driver that died run out."""
+    bench = Bench()
+    coordinator, peers = bench.coordination.coordinator, bench.coordination.peers
+
+    async def decide_and_go_on() -> None:
+        epoch = (await coordinator.prepare(T, "r", 0, "q")).answer.epoch
+        read = [InputRange("g", "t", "b", 0, 0, 9)]
+        await coordinator.decide(T, "r", epoch, 0, TxnDecision("q", checksum="0", inputs=read))
+        await coordinator.prepare(T, "r", 1, "q")
+
+    asyncio.run(decide_and_go_on())
+    bench.clock.advance(hours=2)
+    peers.answers["b"] = OffsetResponseHeader(0)  # type: ignore[attr-defined]
+    for _ in range(2):  # the first is for what is seen around
+        bench.files.fail_next("pwrite", OSError(ENOSPC, "no room"))
+    with pytest.raises(NotWritable):
+        asyncio.run(bench.coordination.tick())
+    assert moved(peers) == [9]  # type: ignore[arg-type]
