@@ -425,6 +425,10 @@ def test_a_group_that_never_committed_gets_its_first_offset() -> None:
     assert peers.asked == []
 
 
+async def nothing() -> None:
+    """No group's offset is kept here."""
+
+
 class Bench:
     """A broker's coordination on a disk whose power may fail; `b` is the only other broker there is."""
 
@@ -446,6 +450,7 @@ class Bench:
             flush_to=self.flush_to,
             participant_here=SimpleNamespace(newest_epoch=lambda _: 7),  # type: ignore[arg-type]
             commit_here=lambda *_: None,
+            save_offsets=nothing,
             leases_here=lambda *_: (),
         )
 

@@ -69,11 +69,13 @@ class Journal:
 
 
 class Nobody:
-    """The other owners and brokers of this cluster, and its leases."""
+    """The other owners and brokers of this cluster, its leases, and its groups."""
 
     async def elsewhere(self, transactional_id: str) -> None: ...
 
     async def lost(self, inputs: Any) -> None: ...
+
+    async def follow(self, inputs: Any) -> None: ...
 
     async def listed(self, brokers: Any) -> set[str]:
         return set()
@@ -97,7 +99,7 @@ class Bench:
             rollout,
             brokers,
             leases or nobody,
-            lambda inputs: None,
+            nobody.follow,
             self.clock,
             Uptime(self.clock, 0),
         )
