@@ -65,8 +65,9 @@ def _of_slave(parts: Parts, role: SlaveRole) -> list[Coroutine[Any, Any, None]]:
 
 
 async def _every(interval_ms: int | Callable[[], int], action: Callable[[], Awaitable[None] | object]) -> None:
-    """A round that fails because of the disk, or for want of memory, is logged; the next one tries again. An interval
-    that goes by a setting that is `live` is asked for each time."""
+    """A round that fails because of the disk, or for want of memory, is logged, once for as long as they fail alike;
+    the next one tries again. An interval that goes by a setting that is `live` is asked for each time."""
+    trouble = ""
     while True:
         await asyncio.sleep((interval_ms if isinstance(interval_ms, int) else interval_ms()) / 1000)
         try:
@@ -74,4 +75,8 @@ async def _every(interval_ms: int | Callable[[], int], action: Callable[[], Awai
             if isinstance(outcome, Awaitable):
                 await outcome
         except (OSError, RmqError, MemoryError) as error:
-            log.error("a round of the broker's clock failed", error=str(error))
+            before, trouble = trouble, f"{type(error).__name__}: {error}"
+            if trouble != before:
+                log.error("a round of the broker's clock failed", error=str(error))
+        else:
+            trouble = ""
