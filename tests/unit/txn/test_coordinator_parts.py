@@ -374,6 +374,19 @@ def test_offsets_that_cannot_be_moved_are_tried_again() -> None:
     assert moved(peers) == [9, 9, 9]
 
 
+def test_offsets_of_shared_groups_are_tried_again_for_long() -> None:
+    """The broker may be away for longer than a minute, with the driver that read it: the next member begins there when
+    it is back, and the leases have run out. Others are only told about."""
+    peers = ScriptedPeers(b=AWAY)
+    offsets = InputOffsets("a", lambda *place: None, peers)  # type: ignore[arg-type]
+    offsets.want([InputRange("shared", "t", "b", 0, 0, 9, "m", 1, "r", 1), InputRange("g", "t", "b", 1, 0, 8)])
+    for _ in range(300):
+        asyncio.run(offsets.move())
+    peers.answers["b"] = OffsetResponseHeader(0)
+    asyncio.run(offsets.move())
+    assert moved(peers) == [9]
+
+
 def test_a_group_that_a_broker_refuses_holds_up_no_other() -> None:
     """Another query's group moves there all the same; the queues of the one that is refused are not asked for each."""
     peers = ScriptedPeers(b=OffsetResponseHeader(0))
