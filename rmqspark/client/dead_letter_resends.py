@@ -85,7 +85,7 @@ class _Resend:
     def letters(self) -> Iterator[DeadLetter]:
         for range_ in self._plan.ranges:
             broker, at = self._cluster.broker(range_.queue.broker_name), range_.start
-            for records in _portions(self._cluster, range_, first_alone=broker.name not in self._tried):
+            for records in self._portions(range_):
                 outcomes = self._send(broker, records)
                 failed = next((n for n, each in enumerate(outcomes) if isinstance(each, RmqError)), len(records))
                 if failed:
@@ -98,6 +98,27 @@ class _Resend:
                     again = f"; up to {behind} behind the one that was not come again with it" if behind else ""
                     raise self._broken_off(outcomes[failed], again)
                 at = records[-1].queue_offset + 1
+
+    def _portions(self, range_: LetterRange) -> Iterator[list[Record]]:
+        """What is sent together. The first letter to a broker goes alone: if that is in vain, so are all others."""
+        queue, at, end = range_
+        while records := self._read(queue, at, end):
+            at = records[-1].queue_offset + 1
+            if queue.broker_name not in self._tried:
+                yield records[:1]
+                records = records[1:]
+            if records:
+                yield records
+
+    def _read(self, queue: MessageQueue, at: int, end: int) -> list[Record]:
+        """The next letters of [at, end), none behind the last."""
+        try:
+            return patiently(
+                lambda: next(read_chunks(self._cluster, queue, at, end), []), _PAUSES_MS, self._cluster.clock.sleep_ms
+            )
+        except RmqError as error:
+            self._broken_off(error)
+            raise
 
     def _send(self, broker: BrokerClient, records: list[Record]) -> list[Response | RmqError]:
         """What became of each, all sent at once; nothing of those behind one that cannot be sent at all."""
@@ -145,7 +166,7 @@ class _Resend:
             _check_landed(broker, cast("Response", answer), self._plan.group)
         self._tried.add(broker.name)
 
-    def _broken_off(self, error: Response | RmqError, again: str) -> RmqError:
+    def _broken_off(self, error: Response | RmqError, again: str = "") -> RmqError:
         """The same error; `again` says what comes once more with the next resend."""
         assert isinstance(error, RmqError)
         story = f"{self._sent} of {counted(self._plan.count, 'dead letter')} were sent again{again}."
@@ -211,17 +232,6 @@ def resend_header(record: Record, plan: ResendPlan, broker_name: str) -> SendMes
         flag=record.flag,
         born_timestamp_ms=record.born_timestamp_ms,
     )
-
-
-def _portions(cluster: ClusterClient, range_: LetterRange, *, first_alone: bool) -> Iterator[list[Record]]:
-    """What is sent together. The first letter to a broker goes alone: if that is in vain, so are all others."""
-    for records in read_chunks(cluster, *range_):
-        if first_alone:
-            first_alone = False
-            yield records[:1]
-            records = records[1:]
-        if records:
-            yield records
 
 
 def _check_landed(broker: BrokerClient, response: Response, group: str) -> None:

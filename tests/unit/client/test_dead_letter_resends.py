@@ -159,3 +159,19 @@ def test_a_resend_that_cannot_note_how_far_it_is_says_what_comes_again() -> None
     assert failed.value.message == (
         "Not yours. 3 of 3 dead letters were sent again; the last 2 come again, for how far that is cannot be noted."
     )
+
+
+def test_letters_are_read_patiently() -> None:
+    """As they are sent: while a broker is started anew, it breaks off neither."""
+    first = (expect(PULL), answer(ResponseCode.SYSTEM_BUSY), expect(PULL), found(0))
+    steps = (*first, expect(SEND), STORED, expect(COMMIT), answer())
+    second = (expect(PULL), answer(ResponseCode.SYSTEM_BUSY), expect(PULL), found(1))
+    assert resent(0, 2, *steps, *second, expect(SEND), STORED, expect(COMMIT), answer()) == ([0, 1], [1, 2])
+
+
+def test_a_resend_that_can_read_no_more_says_how_far_it_was() -> None:
+    """Whoever reads why it broke off need not count."""
+    first = (expect(PULL), found(0), expect(SEND), STORED, expect(COMMIT), answer())
+    with pytest.raises(NoPermission) as failed:
+        resent(0, 2, *first, expect(PULL), answer(ResponseCode.NO_PERMISSION, remark="Not yours."))
+    assert failed.value.message == "Not yours. 1 of 2 dead letters were sent again."
