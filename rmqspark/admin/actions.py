@@ -12,7 +12,7 @@ from rmqspark.admin.schemas.transactions import DecisionView
 from rmqspark.client import admin_topics
 from rmqspark.client.admin_groups import delete_group
 from rmqspark.client.broker_admin import BrokerAdmin
-from rmqspark.client.dead_letter_resends import plan_resend
+from rmqspark.client.dead_letter_plan import plan_resend
 from rmqspark.client.dead_letter_resends import resend as resend_letters
 from rmqspark.client.decisions import decide, open_version, state_of
 from rmqspark.client.group_resets import QueueReset, ResetTarget, carry_out, plan_reset
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rmqspark.admin.schemas.messages import NewMessage
     from rmqspark.admin.schemas.topics import NewTopic, TopicChange
     from rmqspark.client.cluster_client import ClusterClient
-    from rmqspark.client.dead_letter_resends import ResendPlan
+    from rmqspark.client.dead_letter_plan import ResendPlan
 
 _GROUP = "rmq-admin"
 

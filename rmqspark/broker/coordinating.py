@@ -50,6 +50,7 @@ def coordination(
         flush_to=safety.flushed,
         participant_here=participant_here,
         commit_here=_committing(store, tables, clock),
+        save_offsets=tables.save,
         leases_here=lambda group, member, run, leases: tables.locks.keep(
             group, member, leases, clock.monotonic_ms(), run
         ),

@@ -64,8 +64,9 @@ class _Progress(NamedTuple):
 
 
 class Append(Protocol):
-    def __call__(self, drafts: Sequence[Draft], *, again: bool = False) -> list[Appended]:
-        """Stores messages side by side, all or none; `again`: they were accepted once, whatever the limits are now."""
+    def __call__(self, drafts: Sequence[Draft], *, again: bool = False, makes_room: bool = False) -> list[Appended]:
+        """Stores messages side by side, all or none; `again`: they were accepted once, whatever the limits are now.
+        With `makes_room` so they were, and it is done on a disk that is full for others, too."""
 
 
 class HalfMessages:
@@ -105,6 +106,11 @@ class HalfMessages:
     def open_by_topic(self) -> dict[str, int]:
         """The same by their topics."""
         return self._ledger.open_by_topic
+
+    @property
+    def needed_offset(self) -> int | None:
+        """The physical offset of the first that is open, or was not looked at yet; None while there is none."""
+        return self._store.queues.place_at(HALF_TOPIC, 0, self._ledger.first_open)
 
     def set_store_host(self, host: bytes) -> None:
         """The broker's address, 8 bytes, for op records."""
@@ -233,9 +239,9 @@ class HalfMessages:
         self._append([draft], again=True)
 
     def _mark(self, half_offsets: Sequence[int], messages: Sequence[Draft] = ()) -> Appended:
-        """Writes that these halves ended, behind `messages` and in one piece with them."""
+        """Writes that these halves ended, behind `messages` and in one piece with them. Files may go then."""
         mark = operation_draft(half_offsets, now_ms=self._clock.now_ms(), host=self._host)
-        places = self._append([*messages, mark], again=True)
+        places = self._append([*messages, mark], makes_room=True)
         place = places[-1]
         self._operations.add(place.queue_offset, half_offsets)
         with IF_MEMORY_ALLOWS:

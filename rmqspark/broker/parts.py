@@ -176,8 +176,8 @@ class Parts:
         does not know: it spares what its master has."""
         if isinstance(self.role, SlaveRole):
             return self.store.end_offset
-        delays = (self.delays.needed_offset, self.timed.needed_offset)
-        needed = (self.coordination.needed_offset, self.resolver.needed_offset(), *delays)
+        waiting = (self.halves.needed_offset, self.delays.needed_offset, self.timed.needed_offset)
+        needed = (self.coordination.needed_offset, self.resolver.needed_offset(), *waiting)
         return min(offset for offset in needed if offset is not None)
 
     def _spared_offset(self) -> int | None:

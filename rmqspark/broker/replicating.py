@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 _PORTS: Final = 1 << 16
 _SEEKING_S: Final = 3.0  # between two looks for a master that cannot be reached
+_FIRST_LOOKS_MS: Final = 1_000  # between looks at the tables of a master that has not said yet whose copy this is
 
 log = structlog.get_logger("rmqspark.broker")
 
@@ -55,6 +56,11 @@ class MasterRole:
         self._config = config
         if store.replica.end_following():
             log.warning("this store was a slave's, it is a master's now", incarnation=store.incarnation)
+            if not store.replica.is_known:
+                log.error(
+                    "its master never told it topics, groups and offsets: what its log says of them is all there is",
+                    hint="Make the topics that are missing at once: what waits for one that is not there is dropped.",
+                )
         self.master = Master(
             store,
             given.store_config.mapped_file_size_commit_log,
@@ -114,6 +120,8 @@ class SlaveRole:
         self._now_ms = given.clock.now_ms
         self._ha_master_address = config.ha_master_address
         self._cuts_all = config.ha_cut_tail
+        self._replica = store.replica
+        self._sync_interval_ms = config.slave_sync_interval
         self._sync_flush = given.store_config.syncs_flush
         self._flusher = flusher
         self.tables = TableSync(
@@ -135,6 +143,12 @@ class SlaveRole:
             now_ms=given.clock.now_ms,
         )
         self.slave.follow(self._ha_master_address)
+
+    @property
+    def look_interval_ms(self) -> int:
+        """Between two looks at the master's tables; short until one was through, for made the master before, this
+        broker would know neither topics nor groups."""
+        return self._sync_interval_ms if self._replica.is_known else min(_FIRST_LOOKS_MS, self._sync_interval_ms)
 
     async def stop(self) -> None:
         """Asks the master no more."""

@@ -26,7 +26,7 @@ def rounds(given: Given, parts: Parts) -> list[Coroutine[Any, Any, None]]:
     """Each goes on until it is cancelled."""
     return [
         *_of_any(given, parts),
-        *(_of_slave(given, parts, parts.role) if isinstance(parts.role, SlaveRole) else _of_master(parts)),
+        *(_of_slave(parts, parts.role) if isinstance(parts.role, SlaveRole) else _of_master(parts)),
     ]
 
 
@@ -56,17 +56,18 @@ def _of_master(parts: Parts) -> list[Coroutine[Any, Any, None]]:
     ]
 
 
-def _of_slave(given: Given, parts: Parts, role: SlaveRole) -> list[Coroutine[Any, Any, None]]:
+def _of_slave(parts: Parts, role: SlaveRole) -> list[Coroutine[Any, Any, None]]:
     return [
         role.slave.run(),
         role.seek(parts.registrar.hurry),
-        _every(given.config.slave_sync_interval, role.tables.run_round),
+        _every(lambda: role.look_interval_ms, role.tables.run_round),
     ]
 
 
 async def _every(interval_ms: int | Callable[[], int], action: Callable[[], Awaitable[None] | object]) -> None:
-    """A round that fails because of the disk, or for want of memory, is logged; the next one tries again. An interval
-    that goes by a setting that is `live` is asked for each time."""
+    """A round that fails because of the disk, or for want of memory, is logged, once for as long as they fail alike;
+    the next one tries again. An interval that goes by a setting that is `live` is asked for each time."""
+    trouble = ""
     while True:
         await asyncio.sleep((interval_ms if isinstance(interval_ms, int) else interval_ms()) / 1000)
         try:
@@ -74,4 +75,8 @@ async def _every(interval_ms: int | Callable[[], int], action: Callable[[], Awai
             if isinstance(outcome, Awaitable):
                 await outcome
         except (OSError, RmqError, MemoryError) as error:
-            log.error("a round of the broker's clock failed", error=str(error))
+            before, trouble = trouble, f"{type(error).__name__}: {error}"
+            if trouble != before:
+                log.error("a round of the broker's clock failed", error=str(error))
+        else:
+            trouble = ""

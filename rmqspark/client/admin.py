@@ -11,6 +11,7 @@ from rmqspark.client import (
     admin_messages,
     admin_topics,
     cluster_status,
+    dead_letter_plan,
     dead_letter_resends,
     dead_letter_walk,
     dead_letters,
@@ -23,7 +24,7 @@ from rmqspark.client import (
 from rmqspark.client.arguments import takes_what_it_says
 from rmqspark.client.broker_admin import LATEST_MS, BrokerAdmin
 from rmqspark.client.cluster_client import ClusterClient
-from rmqspark.client.dead_letter_resends import ResendPlan  # noqa: TC001 - takes_what_it_says reads it
+from rmqspark.client.dead_letter_plan import ResendPlan  # noqa: TC001 - takes_what_it_says reads it
 from rmqspark.client.descriptions import BrokerDescription
 from rmqspark.client.user_topics import user_topics
 
@@ -239,7 +240,7 @@ class AdminClient:
         Those with one of `msg_ids`, or stored in [begin_ms, end_ms); what was sent again before only by its id or with
         `again`. With `to_topic` all who read their original topics get them. GroupNotFound, MessageNotFound, Conflict.
         """
-        plan = dead_letter_resends.plan_resend(
+        plan = dead_letter_plan.plan_resend(
             self._cluster, group, msg_ids=msg_ids, begin_ms=begin_ms, end_ms=end_ms, again=again, to_topic=to_topic
         )
         if not dry_run:

@@ -1,4 +1,4 @@
-"""Dead letters sent again: first the plan, queue by queue, then the sends.
+"""Dead letters sent again, as planned (`dead_letter_plan`).
 
 A letter goes to its group's retry topic on the broker that keeps it: that group alone gets it, under its original topic
 and as a message that was never consumed before. How far that went is committed behind what was sent, as the group's
@@ -9,17 +9,16 @@ admin client does it one message at a time (resendDLQMessage), to the original t
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from rmqspark.client.broker_admin import BrokerAdmin
-from rmqspark.client.dead_letters import RETRIES, dead_letter, dead_letter_queues, origin_topic, read_chunks
+from rmqspark.client.dead_letters import RETRIES, dead_letter, origin_topic, read_chunks
 from rmqspark.client.delivery import send_status
 from rmqspark.client.futures import asked
 from rmqspark.client.own_sends import own_send_header
 from rmqspark.client.patience import may_pass, patiently
-from rmqspark.errors import Conflict, GroupNotFound, MessageNotFound, RmqError
+from rmqspark.errors import Conflict, GroupNotFound, RmqError
 from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.bodies.admin import SubscriptionGroupConfig
 from rmqspark.protocol.headers.produce import SendMessageRequestHeaderV2, SendMessageResponseHeader
@@ -30,12 +29,13 @@ from rmqspark.protocol.records.record import SysFlag, decode_record
 from rmqspark.words import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Iterator
     from concurrent.futures import Future
 
     from rmqspark.client.broker_client import BrokerClient
     from rmqspark.client.cluster_client import ClusterClient
-    from rmqspark.client.dead_letters import DeadLetter, DeadLetterQueue
+    from rmqspark.client.dead_letter_plan import LetterRange, ResendPlan
+    from rmqspark.client.dead_letters import DeadLetter
     from rmqspark.protocol.records.record import Record
     from rmqspark.remoting.response import Response
 
@@ -62,63 +62,6 @@ _OF_ITS_WAY: Final = frozenset(
 """How a message was to travel then; kept, it would be delayed once more, or be a half message."""
 
 
-class LetterRange(NamedTuple):
-    """Dead letters at [start, end) of one queue."""
-
-    queue: MessageQueue
-    start: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True)
-class ResendPlan:
-    """What is to be sent again, of queues that had been sent up to `settled`. With `to_topic` it goes to the original
-    topics, for all who read them."""
-
-    group: str
-    ranges: tuple[LetterRange, ...]
-    settled: dict[MessageQueue, int]
-    to_topic: bool = False
-
-    @property
-    def count(self) -> int:
-        return sum(each.end - each.start for each in self.ranges)
-
-
-def plan_resend(
-    cluster: ClusterClient,
-    group: str,
-    *,
-    msg_ids: Collection[str] | None,
-    begin_ms: int,
-    end_ms: int,
-    again: bool,
-    to_topic: bool,
-) -> ResendPlan:
-    """The letters stored in [begin_ms, end_ms) that were not sent again so far; with `again` those, too.
-
-    `msg_ids` are unique ids, offset ids of the letters, or those of the messages they were: what is named is meant
-    however often it was sent again. GroupNotFound, MessageNotFound.
-    """
-    queues = dead_letter_queues(cluster, group)
-    ranges: list[LetterRange] = []
-    missing = set(msg_ids or ())
-    for held in queues:
-        start = held.bounds.min_offset if again or msg_ids is not None else held.settled
-        whole = _within(cluster, held, start, begin_ms, end_ms)
-        if msg_ids is None:
-            ranges += [whole] if whole.start < whole.end else []
-            continue
-        for record in _records(cluster, whole):
-            if found := _ids(record, held.queue.broker_name).intersection(msg_ids):
-                missing -= found
-                ranges.append(LetterRange(held.queue, record.queue_offset, record.queue_offset + 1))
-    if missing:
-        hint = f"They are listed by: rmq dlq list {group}"
-        raise MessageNotFound(f"Group {group!r} has no dead letter {min(missing)!r}.", hint=hint)
-    return ResendPlan(group, tuple(ranges), {held.queue: held.settled for held in queues}, to_topic)
-
-
 def resend(cluster: ClusterClient, plan: ResendPlan) -> Iterator[DeadLetter]:
     """Sends what is planned while it is iterated over, and gives each letter once its broker has both, the letter and
     how far that is. What may pass, as where a broker is started anew, is tried again for a few seconds.
@@ -142,18 +85,40 @@ class _Resend:
     def letters(self) -> Iterator[DeadLetter]:
         for range_ in self._plan.ranges:
             broker, at = self._cluster.broker(range_.queue.broker_name), range_.start
-            for records in _portions(self._cluster, range_, first_alone=broker.name not in self._tried):
+            for records in self._portions(range_):
                 outcomes = self._send(broker, records)
                 failed = next((n for n, each in enumerate(outcomes) if isinstance(each, RmqError)), len(records))
                 if failed:
-                    self._sent += failed
-                    self._note(broker, range_.queue, at, records[failed - 1].queue_offset + 1)
+                    self._note(broker, range_.queue, at, records[:failed])
                     self._check_first(broker, outcomes[0])
                 for record in records[:failed]:
                     yield dead_letter(record, broker.name, RETRIES, is_resent=True)
                 if failed < len(records):
-                    raise self._broken_off(outcomes[failed], len(outcomes) - failed - 1)
+                    behind = len(outcomes) - failed - 1
+                    again = f"; up to {behind} behind the one that was not come again with it" if behind else ""
+                    raise self._broken_off(outcomes[failed], again)
                 at = records[-1].queue_offset + 1
+
+    def _portions(self, range_: LetterRange) -> Iterator[list[Record]]:
+        """What is sent together. The first letter to a broker goes alone: if that is in vain, so are all others."""
+        queue, at, end = range_
+        while records := self._read(queue, at, end):
+            at = records[-1].queue_offset + 1
+            if queue.broker_name not in self._tried:
+                yield records[:1]
+                records = records[1:]
+            if records:
+                yield records
+
+    def _read(self, queue: MessageQueue, at: int, end: int) -> list[Record]:
+        """The next letters of [at, end), none behind the last."""
+        try:
+            return patiently(
+                lambda: next(read_chunks(self._cluster, queue, at, end), []), _PAUSES_MS, self._cluster.clock.sleep_ms
+            )
+        except RmqError as error:
+            self._broken_off(error)
+            raise
 
     def _send(self, broker: BrokerClient, records: list[Record]) -> list[Response | RmqError]:
         """What became of each, all sent at once; nothing of those behind one that cannot be sent at all."""
@@ -173,18 +138,27 @@ class _Resend:
             patiently(send, _PAUSES_MS, self._cluster.clock.sleep_ms)
         return [*(outcomes[n] for n in range(len(headers))), *refused]
 
-    def _note(self, broker: BrokerClient, queue: MessageQueue, start: int, end: int) -> None:
-        """Commits how far the queue was sent without a gap, now that [start, end) was: what was sent beyond one is
-        sent again with the gap. Of letters that have expired, or cannot be read, nothing is missing."""
+    def _note(self, broker: BrokerClient, queue: MessageQueue, start: int, sent: list[Record]) -> None:
+        """Commits how far the queue was sent without a gap, now that these were, from `start` on: what was sent beyond
+        one is sent again with the gap. Of letters that have expired, or cannot be read, nothing is missing."""
+        self._sent += len(sent)
+        end = sent[-1].queue_offset + 1
         if not start <= self._settled[queue] < end:
             return
+        try:
+            patiently(partial(self._commit, broker, queue, end), _PAUSES_MS, self._cluster.clock.sleep_ms)
+        except RmqError as error:
+            self._broken_off(error, f"; the last {len(sent)} come again, for how far that is cannot be noted")
+            raise
+        self._settled[queue] = end
+
+    def _commit(self, broker: BrokerClient, queue: MessageQueue, end: int) -> None:
         topic, _, queue_id = queue
         try:
             broker.commit_offset(self._plan.group, topic, queue_id, end)
         except GroupNotFound:  # it was deleted, and its letters were not
             BrokerAdmin(broker).put_group(SubscriptionGroupConfig(self._plan.group))
             broker.commit_offset(self._plan.group, topic, queue_id, end)
-        self._settled[queue] = end
 
     def _check_first(self, broker: BrokerClient, answer: Response | RmqError) -> None:
         """Behind `_note`: what a broker has made a dead letter again is that now, and was sent."""
@@ -192,10 +166,10 @@ class _Resend:
             _check_landed(broker, cast("Response", answer), self._plan.group)
         self._tried.add(broker.name)
 
-    def _broken_off(self, error: Response | RmqError, behind: int) -> RmqError:
+    def _broken_off(self, error: Response | RmqError, again: str = "") -> RmqError:
+        """The same error; `again` says what comes once more with the next resend."""
         assert isinstance(error, RmqError)
-        more = f"; up to {behind} behind the one that was not come again with it" if behind else ""
-        story = f"{self._sent} of {counted(self._plan.count, 'dead letter')} were sent again{more}."
+        story = f"{self._sent} of {counted(self._plan.count, 'dead letter')} were sent again{again}."
         error.retell(f"{error.message.rstrip('.')}. {story}")
         return error
 
@@ -258,39 +232,6 @@ def resend_header(record: Record, plan: ResendPlan, broker_name: str) -> SendMes
         flag=record.flag,
         born_timestamp_ms=record.born_timestamp_ms,
     )
-
-
-def _within(cluster: ClusterClient, held: DeadLetterQueue, start: int, begin_ms: int, end_ms: int) -> LetterRange:
-    """The letters from `start` on that were stored in [begin_ms, end_ms)."""
-    topic, broker_name, queue_id = held.queue
-    broker, end = cluster.broker(broker_name), held.bounds.max_offset
-    if start < end and begin_ms > 0:
-        start = max(start, broker.offset_by_time(topic, queue_id, begin_ms))
-    if start < end and end_ms <= held.bounds.last_stored_ms:
-        end = broker.offset_by_time(topic, queue_id, end_ms)
-    return LetterRange(held.queue, start, end)
-
-
-def _records(cluster: ClusterClient, range_: LetterRange) -> Iterable[Record]:
-    return (record for records in read_chunks(cluster, *range_) for record in records)
-
-
-def _portions(cluster: ClusterClient, range_: LetterRange, *, first_alone: bool) -> Iterator[list[Record]]:
-    """What is sent together. The first letter to a broker goes alone: if that is in vain, so are all others."""
-    for records in read_chunks(cluster, *range_):
-        if first_alone:
-            first_alone = False
-            yield records[:1]
-            records = records[1:]
-        if records:
-            yield records
-
-
-def _ids(record: Record, broker_name: str) -> set[str]:
-    """As `dead_letter` lists them."""
-    letter = dead_letter(record, broker_name, RETRIES, is_resent=False)
-    ids = {letter.message.msg_id, letter.message.offset_msg_id, letter.origin_msg_id}
-    return {id_ for id_ in ids if id_}
 
 
 def _check_landed(broker: BrokerClient, response: Response, group: str) -> None:

@@ -1,5 +1,5 @@
 """Dead letters: what a group consumed in vain as often as it allows. Going through them is in `dead_letter_walk`,
-sending them again in `dead_letter_resends`.
+sending them again in `dead_letter_plan` and `dead_letter_resends`.
 
 Each broker keeps those of its own messages in `%DLQ%` and the group's name. How far they were sent again is the group's
 committed offset there, which nothing else uses. Spec: semantics, section 8.9.

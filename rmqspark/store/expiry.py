@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from rmqspark.store.appending.write_gate import WriteGate
     from rmqspark.store.checkpoint import CheckpointFile
     from rmqspark.store.config import StoreConfig
-    from rmqspark.store.dispatcher import Dispatcher
     from rmqspark.store.files import DiskUsage, FileSystem
     from rmqspark.store.index.index import Index
     from rmqspark.store.log.commit_log import CommitLog
@@ -53,7 +52,6 @@ class Expiry:
         log: CommitLog,
         queues: ConsumeQueues,
         index: Index | None,
-        dispatcher: Dispatcher,
         checkpoint_file: CheckpointFile,
         gate: WriteGate,
     ) -> None:
@@ -62,28 +60,23 @@ class Expiry:
         self._log = log
         self._queues = queues
         self._index = index
-        self._dispatcher = dispatcher
         self._checkpoint_file = checkpoint_file
         self._gate = gate
         self._is_disk_full = False
         self._followed_offset = -1  # the start of the log that queues and index have been cut to
-        self._settled_offset = 0  # below it all queue entries were in their files, when last written out
+        self._has_synced_names = False  # of the queues' files; those that are made from now on are
 
     def run(self, now_ms: int, *, keep_from: int | None = None, spare_from: int | None = None) -> ExpireReport:
         """One round. While the disk is full beyond the warning level the store takes no messages.
 
-        The file that holds physical offset `keep_from`, and those behind it, stay whatever their age; so does what the
-        checkpoint does not call durable. From `spare_from` on files go only where the disk is so full that they go
-        before their time, or no message is taken. After a failed fsync nothing is deleted: nobody can say what else of
-        the store is on disk.
+        The file that holds physical offset `keep_from`, and those behind it, stay whatever their age; so do those from
+        where a recovery would begin. From `spare_from` on files go only where the disk is so full that they go before
+        their time, or no message is taken. After a failed fsync nothing is deleted: nobody can say what else of the
+        store is on disk.
         """
         if self._gate.has_failed:
             return ExpireReport((), self._log.min_offset, is_forced=False, is_disk_full=self._is_disk_full)
-        settled_offset = self._settle_entries()
-        # Above the watermark messages may rest on a voucher in the file before theirs (`vouchers.py`).
-        kept_offset = min(settled_offset, self._checkpoint_file.current.watermark)
-        if keep_from is not None:
-            kept_offset = min(kept_offset, keep_from)
+        kept_offset = self._settled_offset if keep_from is None else min(self._settled_offset, keep_from)
         log_files = [
             LogFile(segment.base, self._written_ms(segment.path))
             for segment in self._log.segments
@@ -125,35 +118,28 @@ class Expiry:
             return self._files.modified_ms(path)
         return 0
 
-    def _settle_entries(self) -> int:
-        """Writes the queue entries that wait in memory; returns up to where in the log all are in their files. Those
-        that are not dispatched yet, for they are published together with others or the disk refused them, are in none.
+    @property
+    def _settled_offset(self) -> int:
+        """Below it all messages are in their queues, and these on disk: the highest offset that a queue ever gave must
+        outlive its messages, for the log proves it no more. From there on messages may be in no queue yet, or rest on a
+        voucher in the file before theirs (`vouchers.py`).
 
-        A full disk may refuse that, and must not keep room from being made: then it is as far as it was before. It is
-        never more than the end of the log: a write that a full disk refused may have left an empty file behind that. As
-        the newest it would be kept, and the one that is written to deleted in its stead.
+        It is never more than the end of the log: a write that a full disk refused may have left an empty file behind
+        that. As the newest it would be kept, and the one that is written to deleted in its stead.
         """
-        with suppress(OSError):
-            self._queues.write_out()
-            self._settled_offset = min(self._dispatcher.offset, self._log.end_offset)
-        return self._settled_offset
+        return self._checkpoint_file.current.recovery_offset
 
     def _make_durable(self) -> None:
-        """What the files were proof of until now. Raises OSError, after which nothing is written any more."""
+        """That a recovery begins there, and that the files of all queues are: a process that was killed may have made
+        some and not got as far as their names. Raises OSError, after which nothing is written any more."""
         try:
-            self._make_offsets_durable()
+            if not self._has_synced_names:
+                self._queues.sync_names()
+                self._has_synced_names = True
             self._checkpoint_file.sync()
         except OSError as error:
             self._gate.shut_for_good(f"An fsync failed: {error}.", "Check the disk, then start the broker again.")
             raise
-
-    def _make_offsets_durable(self) -> None:
-        """The highest offset that a queue ever gave must outlive its messages: the log proves it no more."""
-        for queue in self._queues:
-            for segment in queue.segments:
-                if segment.is_dirty:
-                    segment.file().fsync()
-        self._queues.sync_names()
 
     def _follow_log_start(self) -> list[str]:
         deleted: list[str] = []

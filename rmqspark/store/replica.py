@@ -105,6 +105,7 @@ class ReplicaLog:
         master can have come to since it was asked last. Raises OSError."""
         if not self._files.exists(FOLLOWING):
             return False
+        self.is_known = read_whole(self._files, FOLLOWING) == _IS_KNOWN
         self._identity.raise_incarnation(by=SUCCESSION)
         self._files.unlink(FOLLOWING)
         self._files.sync_directory("")

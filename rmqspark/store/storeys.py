@@ -133,14 +133,7 @@ class Storeys:
             self.identity,
         )
         self.expiry = Expiry(
-            self._config,
-            self.files,
-            self.log,
-            self.queues,
-            self.index,
-            self.dispatcher,
-            self.checkpoint_file,
-            self.gate,
+            self._config, self.files, self.log, self.queues, self.index, self.checkpoint_file, self.gate
         )
 
     def recover(self) -> tuple[Damage, ...]:

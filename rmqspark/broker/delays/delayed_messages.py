@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _LOOKED_AT: Final = 128  # messages of a level between two looks at what else there is to do
 _NOTED_EVERY: Final = 64 << 20  # bytes of the log, which a start goes through
+_ANY_DELAY_MS: Final = 1 << 60  # of a level that is not set any more
 
 log = structlog.get_logger("rmqspark.broker")
 
@@ -78,6 +79,7 @@ class DelayedMessages:
             waiting = self._store.queues.entries(SCHEDULE_TOPIC, level - 1, first, end)
             gone = np.flatnonzero(np.isin(source_of(waiting["physical_offset"]), delivered))
             self._next_offsets[level] = first + int(gone[-1]) + 1 if len(gone) else first
+        self._tell_of_levels_not_set()
 
     async def run_round(self) -> None:
         """Delivers what is due; to be called a few times a second. What a store refuses stays where it is, and so does
@@ -111,8 +113,20 @@ class DelayedMessages:
 
     def _levels(self) -> list[int]:
         """Those that have ever had a message."""
-        queue_ids = self._store.queues.queue_ids(SCHEDULE_TOPIC)
-        return [queue_id + 1 for queue_id in queue_ids if queue_id < len(self._delays_ms)]
+        return [queue_id + 1 for queue_id in self._store.queues.queue_ids(SCHEDULE_TOPIC)]
+
+    def _tell_of_levels_not_set(self) -> None:
+        for level in self._levels():
+            waiting = self._store.queues.max_offset(SCHEDULE_TOPIC, level - 1) - self._first(level)
+            if waiting and not self._is_set(level):
+                log.warning(
+                    "messages wait at a delay level that is not set any more: each until the time it was sent with",
+                    level=level,
+                    waiting=waiting,
+                )
+
+    def _is_set(self, level: int) -> bool:
+        return level <= len(self._delays_ms)
 
     def _first(self, level: int) -> int:
         """The offset of the first message of a level that is not delivered, within its queue."""
@@ -139,7 +153,8 @@ class DelayedMessages:
         A time that is further away than the level's delay was told by a clock that has been put back since (RocketMQ
         corrects it so, too).
         """
-        now_ms, delay_ms = self._clock.now_ms(), self._delays_ms[level - 1]
+        now_ms = self._clock.now_ms()
+        delay_ms = self._delays_ms[level - 1] if self._is_set(level) else _ANY_DELAY_MS
         times = self._store.queues.entries(SCHEDULE_TOPIC, level - 1, first, first + _LOOKED_AT)["tags_code"]
         early = np.flatnonzero((times > now_ms) & (times <= now_ms + delay_ms))
         return int(early[0]) if len(early) else len(times)

@@ -22,13 +22,21 @@ from isal.isal_zlib import crc32
 
 from rmqspark.errors import RecordError
 from rmqspark.protocol.buffers.spans import have_zeros
+from rmqspark.protocol.records.properties import MAX_PROPERTIES_BYTES
 from rmqspark.protocol.records.record import (
     BLANK_BYTES,
+    BODY_LENGTH_AT,
+    BORN_TIMESTAMP_AT,
+    HEAD_BYTES,
     MAGIC_BLANK,
     MAGIC_V1,
     MAGIC_V2,
+    MAX_TOPIC_BYTES,
     MIN_RECORD_BYTES,
     PHYSICAL_OFFSET_AT,
+    SYS_FLAG_AT,
+    WIDER_HOST,
+    SysFlag,
     check_record,
 )
 from rmqspark.protocol.records.record_batch import RecordBatch
@@ -45,6 +53,8 @@ _CHUNK_BYTES: Final = 1 << 20
 _LONGEST_CHUNK_BYTES: Final = 16 << 20
 _HEAD: Final = Struct(">iI")
 _HEADS: Final = np.dtype([("size", ">i4"), ("magic", ">u4")])
+_LONGEST_HEAD_BYTES: Final = HEAD_BYTES + 2 * WIDER_HOST
+_MOST_BESIDE_BYTES: Final = 2 * WIDER_HOST + 1 + MAX_TOPIC_BYTES + MAX_PROPERTIES_BYTES  # of a body and the least head
 _MAGICS: Final = (MAGIC_V1, MAGIC_V2)
 _MAGIC_TEXTS: Final = tuple(magic.to_bytes(4, "big") for magic in _MAGICS)
 
@@ -130,7 +140,7 @@ class LogScan:
         first_size, magic = _HEAD.unpack_from(raw)
         if magic == MAGIC_BLANK:
             return _Found(None, 0, is_blank=first_size == room)
-        is_longer = magic in _MAGICS and size < first_size <= room
+        is_longer = magic in _MAGICS and size < first_size <= room and _fits_its_body(raw, first_size)
         return _Found(None, first_size if is_longer else 0)
 
     def _believable(self, raw: memoryview, sizes: Positions) -> RecordBatch | None:
@@ -206,10 +216,10 @@ class LogScan:
         room = segment.length - at
         if room < MIN_RECORD_BYTES:
             return False
-        head = segment.read(at, MIN_RECORD_BYTES)
+        head = segment.read(at, min(room, _LONGEST_HEAD_BYTES))
         size = _HEAD.unpack_from(head)[0]
         place = int.from_bytes(head[PHYSICAL_OFFSET_AT : PHYSICAL_OFFSET_AT + 8], "big")
-        if place != segment.base + at or not MIN_RECORD_BYTES <= size <= room:
+        if place != segment.base + at or not MIN_RECORD_BYTES <= size <= room or not _fits_its_body(head, size):
             return False
         return _is_record(memoryview(segment.read(at, size)), 0, check_crc=True)
 
@@ -256,6 +266,15 @@ def _lacks_bytes(buffer: Bytes, start: int, end: int, file_offset: int) -> bool:
             return True
         start = part_end
     return False
+
+
+def _fits_its_body(head: bytes | memoryview, size: int) -> bool:
+    """Whether a record of this size may have a body as long as its head says. Asked before as much is read: a single
+    bit of a size that is another makes up to a gigabyte of it."""
+    hosts = int.from_bytes(head[SYS_FLAG_AT:BORN_TIMESTAMP_AT], "big") & SysFlag.HOSTS_MASK
+    at = BODY_LENGTH_AT + WIDER_HOST * hosts.bit_count()
+    body_bytes = int.from_bytes(head[at : at + 4], "big", signed=True)
+    return 0 <= size - body_bytes - MIN_RECORD_BYTES <= _MOST_BESIDE_BYTES
 
 
 def _is_record(raw: memoryview, at: int, *, check_crc: bool) -> bool:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from rmqspark.errors import FlushSlaveTimeout, RmqError, SlaveNotAvailable, TransactionError
-from rmqspark.protocol.bodies.txn import TxnDecision
+from rmqspark.errors import FlushSlaveTimeout, NotWritable, RmqError, SlaveNotAvailable, TransactionError
+from rmqspark.protocol.bodies.txn import InputRange, TxnDecision
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.txn import TxnOutcome, TxnStatusRequestHeader, TxnStatusResponseHeader
 from rmqspark.protocol.names import MAX_TRANSACTIONAL_ID_LENGTH
@@ -74,6 +74,7 @@ class Coordination:
         participant_here: ParticipantHere,
         commit_here: Callable[[str, str, int, int], None],
         leases_here: LeasesHere,
+        save_offsets: Callable[[], Awaitable[None]],
     ) -> None:
         self._config = config
         self._clock = clock
@@ -83,6 +84,7 @@ class Coordination:
         self.inputs = InputReports(max_event_bytes=config.max_decision_bytes)
         self.peers = peers
         self._offsets = InputOffsets(config.broker_name, commit_here, self.peers)
+        self._save_offsets = save_offsets
         self.journal = Journal(
             store,
             files,
@@ -108,7 +110,7 @@ class Coordination:
             self.rollout,
             self._participant,
             leases,
-            self._offsets.want,
+            self._follow,
             clock,
             self.uptime,
         )
@@ -121,15 +123,15 @@ class Coordination:
         return self.journal.needed_offset
 
     async def tick(self) -> None:
-        """A round of everything that no request asks for, about once a second. Raises what the disk raises."""
-        await self.journal.restate(self._alive)  # first: it lets files go, and on a full disk the others fail
-        config = self._config
-        self.coordinator.close_overdue(config.max_open_ms)
-        self.coordinator.forget_disused(config.expiration_ms)
+        """A round of everything that no request asks for, about once a second. Raises what the disk raises: what comes
+        last writes here, and is refused on a full disk."""
+        await self.journal.restate(self._alive)  # it has room there, and lets files go
         if self._clock.monotonic_ms() >= self._peers_due_ms:
             await self._look_around()
-        await self.coordinator.complete_pending()
         await self._offsets.move()
+        await self.coordinator.complete_pending()
+        self.coordinator.close_overdue(self._config.max_open_ms)
+        self.coordinator.forget_disused(self._config.expiration_ms)
 
     async def status_of(self, transactional_id: str, epoch: int, version: int) -> Ruling:
         """A participant's question, to whichever broker coordinates the id. UNKNOWN while that cannot be told.
@@ -173,6 +175,14 @@ class Coordination:
         """Ends what goes on beside the requests, and all connections."""
         await self.coordinator.close()
         await self.peers.close()
+
+    async def _follow(self, inputs: Sequence[InputRange]) -> None:
+        """Moves groups to where a decided batch has read. Of a shared one that is on disk here before anybody hears of
+        the decision: its next member goes by it, and a start moves it again only while the decision is not complete."""
+        self._offsets.want(inputs)
+        if any(each.lease for each in inputs):
+            with suppress(NotWritable):  # it is decided all the same
+                await self._save_offsets()
 
     def _move_again(self) -> None:
         """Moves groups to where the last decisions say: this broker may have died before it did, or forgotten it."""

@@ -1,7 +1,7 @@
 """The coordinator: asks the ledger, writes what it decides, flushes, and only then answers (docs/exactly-once.md).
 
     PREPARE   ledger → events on disk → may this attempt write?
-    DECIDE    ledger → leases of shared groups → votes of all brokers → decision on disk → completion → answer
+    DECIDE    ledger → votes of all brokers → leases of shared groups → decision on disk → completion → answer
     STATUS    ledger → (asked by a driver: closed on disk) → how it stands
     ABORT     the same, asked by a driver that gives up
 
@@ -27,7 +27,7 @@ from rmqspark.txn.coordinator.turns import Turns
 from rmqspark.txn.coordinator.voting import Voting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
 
     from rmqspark.clock import Clock
     from rmqspark.protocol.bodies.txn import InputRange, TxnDecision
@@ -66,7 +66,7 @@ class Coordinator:
         rollout: Rollout,
         participant: Callable[[str], ParticipantPort],
         leases: InputLeases,
-        on_decided: Callable[[Sequence[InputRange]], None],
+        on_decided: Callable[[Sequence[InputRange]], Awaitable[None]],
         clock: Clock,
         uptime: Uptime,
     ) -> None:
@@ -229,11 +229,8 @@ class Coordinator:
     async def _put_to_vote(
         self, transactional_id: str, epoch: int, version: int, decision: TxnDecision, by: str = DRIVER
     ) -> Ruling:
-        """Leases, votes, decision, completion."""
+        """Votes, leases, decision, completion. Votes may take longer than leases last: they come first."""
         txn = self._ledger.require(transactional_id)
-        lost = await self._leases.lost(decision.inputs)
-        if lost is not None:
-            return _refused(lost, txn)
         ballot = await self._voting.ballot(txn, epoch, version, decision)
         confirmed = self._rollout.confirmations(txn, ballot.confirmed)
         if refusals := ballot.refusals:
@@ -242,6 +239,9 @@ class Coordinator:
             if ballot.may_pass:
                 raise Busy(f"Version {version} of {transactional_id!r} cannot be decided now. {refusals}")
             return _refused(refusals, txn)
+        if lost := await self._leases.lost(decision.inputs):
+            self._journal.record(confirmed)
+            return _refused(lost, txn)
         now_ms = self._clock.now_ms()
         answer = self._ledger.record(
             transactional_id, epoch, version, decision, now_ms, by, output_bytes=ballot.output_bytes
@@ -254,7 +254,7 @@ class Coordinator:
         self._proposals.forget(txn.transactional_id)
         fault_point("after_decide")
         if answer.outcome is TxnOutcome.COMMITTED:
-            self._on_decided(decision.inputs)
+            await self._on_decided(decision.inputs)
         return await self._finish(txn.transactional_id, version, ruling)
 
     async def _commit_by_hand(self, txn: Transaction, version: int, who: str) -> Ruling:

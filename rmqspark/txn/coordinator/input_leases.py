@@ -1,8 +1,8 @@
 """Whether what a batch has read of shared groups was still its query's to read when the batch is decided.
 
-The coordinator renews the leases, in the query's name, before it decides: who has lost one has read what another member
-reads as well, and its batch is refused; who has not keeps it for as long as a lease lasts, in which the decision is
-made and the group's offsets move. So a driver that was away does no harm, whatever its tasks have sent.
+The coordinator renews the leases, in the query's name, when all brokers have voted: who has lost one has read what
+another member reads as well, and its batch is refused; who has not keeps it for as long as a lease lasts, in which the
+decision is made and the group's offsets move. So a driver that was away does no harm, whatever its tasks have sent.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Moves the committed offsets of consumer groups to where a decided batch has read. Never backwards.
 
 Whoever takes over a query's group goes on where its decided batches end. What cannot be moved now (its broker is down,
-or belongs to another cluster) is tried again for a while; the next batch moves it farther anyway. A move that comes so
+or belongs to another cluster) is tried again for a while; the next batch moves it farther anyway. Of a shared group it
+is for a day: its next member begins there when the broker is back and the leases have run out. A move that comes so
 late may undo a reset that the query has carried out meanwhile, until the query says with its next batch where it is.
 """
 
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
     from rmqspark.txn.coordinator.peers import Peers
 
 _TIMEOUT_MS: Final = 3_000
-_MAX_TRIES: Final = 60
+_TRIES: Final = 60  # one a second or less
+_TRIES_FOR_SHARED: Final = 86_400
 _MAX_WAITING: Final = 100_000
 
 log = structlog.get_logger("rmqspark.txn")
@@ -48,6 +50,11 @@ class _Place(NamedTuple):
         return self.broker, self.group, self.topic
 
 
+class _Move(NamedTuple):
+    offset: int
+    tries_left: int
+
+
 class InputOffsets:
     """What is still to be moved. `commit_here(group, topic, queue_id, offset)` moves one of this broker."""
 
@@ -55,7 +62,7 @@ class InputOffsets:
         self._own_name = own_name
         self._commit_here = commit_here
         self._peers = peers
-        self._waiting: dict[_Place, tuple[int, int]] = {}  # -> offset, tries so far
+        self._waiting: dict[_Place, _Move] = {}
 
     def want(self, inputs: Iterable[InputRange]) -> None:
         """Takes note of a decision's inputs, and moves those of this broker at once."""
@@ -66,8 +73,8 @@ class InputOffsets:
             if each.brokerName == self._own_name:
                 self._move_here(place, each.toOffset)
             elif place in self._waiting or len(self._waiting) < _MAX_WAITING:
-                offset, _ = self._waiting.get(place, (0, 0))
-                self._waiting[place] = max(offset, each.toOffset), 0
+                offset = max(each.toOffset, self._waiting[place].offset if place in self._waiting else 0)
+                self._waiting[place] = _Move(offset, _TRIES_FOR_SHARED if each.lease else _TRIES)
 
     async def move(self) -> None:
         """Tries what waits, once. A broker that does not answer is left alone for this time; one that refuses a group
@@ -76,20 +83,20 @@ class InputOffsets:
             return
         listed = await self._peers.listed({place.broker for place in self._waiting})
         failed: dict[tuple[str, ...], RmqError] = {}
-        for place, (offset, tries) in list(self._waiting.items()):
+        for place, wanted in list(self._waiting.items()):
             try:
                 if place.broker not in listed:
                     raise unlisted(place.broker)
                 if failure := failed.get((place.broker,)) or failed.get(place.subscription):
                     raise failure
-                await self._move_there(place, offset)
+                await self._move_there(place, wanted.offset)
             except RmqError as error:
                 is_silent = isinstance(error, Unreachable | RequestTimeout)
                 failed[(place.broker,) if is_silent else place.subscription] = error
-                if self._waiting.get(place) == (offset, tries):
-                    self._note_failure(place, offset, tries + 1, error)
+                if self._waiting.get(place) == wanted:
+                    self._note_failure(place, wanted, error)
             else:
-                if self._waiting.get(place, (offset, 0))[0] == offset:
+                if self._waiting.get(place, wanted).offset == wanted.offset:
                     self._waiting.pop(place, None)
 
     def _move_here(self, place: _Place, offset: int) -> None:
@@ -135,9 +142,9 @@ class InputOffsets:
         with suppress(RmqError):
             await self._peers.call(place.broker, RequestCode.PULL_MESSAGE, header, timeout_ms=_TIMEOUT_MS)
 
-    def _note_failure(self, place: _Place, offset: int, tries: int, error: RmqError) -> None:
-        if tries < _MAX_TRIES:
-            self._waiting[place] = offset, tries
+    def _note_failure(self, place: _Place, wanted: _Move, error: RmqError) -> None:
+        if wanted.tries_left > 1:
+            self._waiting[place] = wanted._replace(tries_left=wanted.tries_left - 1)
             return
         del self._waiting[place]
-        log.warning("a group's offset could not be moved", place=str(place), offset=offset, reason=str(error))
+        log.warning("a group's offset could not be moved", place=str(place), offset=wanted.offset, reason=str(error))

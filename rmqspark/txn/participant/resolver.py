@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from rmqspark.txn.participant.participant_events import AttemptKey
     from rmqspark.txn.ports import Vote
 
-_ASKED_AT_ONCE: Final = 16
+_ASKED_AT_ONCE: Final = 256  # with whom one is asked whose coordinator hangs waits for that: 3 s
 _FIRST_WRITTEN_BACK_BYTES: Final = 512 << 10  # of small batches too little would be left for the vote to wait for
 _MOST_WRITTEN_BACK_BYTES: Final = 16 << 20
 

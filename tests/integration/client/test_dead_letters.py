@@ -9,7 +9,7 @@ import pytest
 from rmqspark import AdminClient, Message
 from rmqspark.client import dead_letter_resends
 from rmqspark.client.cluster_client import ClusterClient
-from rmqspark.client.dead_letter_resends import ResendPlan
+from rmqspark.client.dead_letter_plan import ResendPlan
 from rmqspark.client.delivery import Delivery, Parcel
 from rmqspark.client.outgoing import Outgoing
 from rmqspark.client.selection import Target

@@ -26,6 +26,8 @@ from rmqspark.store.draft import Draft
 from .parked_machine import STEPS, ParkedMachine, assert_found
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rmqspark.protocol.records.record import Record
 
 pytestmark = [pytest.mark.property, pytest.mark.faults]
@@ -41,11 +43,12 @@ class DelayMachine(ParkedMachine):
         mapped_file_size_commit_log=4096, max_hash_slot_num=50, max_index_num=200, message_delay_level="1s 5s 10s"
     )
     parked_in = SCHEDULE_TOPIC
+    delays_ms: Sequence[int] = DELAYS_MS
 
     def begin(self, deliveries: Deliveries) -> None:
         self.progress = DelayTable()
         self.progress.load(self.saved or DelayOffsetTable())
-        self.delays = DelayedMessages(self.store, deliveries, self.progress, self.clock, DELAYS_MS)
+        self.delays = DelayedMessages(self.store, deliveries, self.progress, self.clock, self.delays_ms)
         self.delays.recover()
 
     async def run_round(self) -> None:
@@ -130,6 +133,31 @@ def test_a_limit_that_was_lowered_since_is_none_for_what_was_accepted() -> None:
     machine.park(1, b"small")
     machine.wait_for_all()
     assert [len(message.body) for message in machine.look()[1]] == [100_000, 5]
+    machine.teardown()
+
+
+def test_a_level_that_was_taken_away_since_delivers_what_waits() -> None:
+    """At the time that it was sent with, and says so at each start; it waited on, and expired, without a word."""
+    machine = DelayMachine()
+    machine.start()
+    machine.send(3, 2)
+    machine.store.close()
+    machine.config = replace(DelayMachine.config, message_delay_level="1s 5s")  # type: ignore[misc]
+    machine.delays_ms = DELAYS_MS[:2]
+    with capture_logs() as logs:
+        machine.open()
+    assert [(entry["level"], entry["waiting"]) for entry in logs] == [(3, 2)]
+    machine.let_time_go_by(9_999)
+    machine.deliver()
+    assert machine.look()[1] == []
+    assert machine.delays.needed_offset == 0
+    machine.let_time_go_by(1)
+    machine.deliver()
+    machine.each_is_delivered_once_and_not_too_early()
+    assert [message.body for message in machine.look()[1]] == [b"1", b"2"]
+    machine.die(None)
+    machine.deliver()
+    assert len(machine.look()[1]) == 2
     machine.teardown()
 
 

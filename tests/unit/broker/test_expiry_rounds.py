@@ -43,7 +43,7 @@ class Bench:
 
     async def flushed(self, end_offset: int) -> None:
         if not self.is_slow:
-            self.store.flush()
+            self.store.checkpoint()
         elif self.store.flushed_offset < end_offset:
             raise FlushTimeout("late")
 
@@ -62,7 +62,7 @@ def test_messages_expire_although_no_flush_ends_in_time() -> None:
     for _ in range(5):
         bench.fill(2)
         begins.append(bench.run())
-        bench.store.flush()
+        bench.store.checkpoint()
     assert begins[0] == 0
     assert begins[1] < begins[3]
     assert begins[1] > 0
@@ -84,7 +84,7 @@ def test_what_any_look_since_found_needed_is_kept() -> None:
     for needed in (NOTHING, 2 * FILE_BYTES, NOTHING):
         bench.needed = needed
         assert bench.run() == 0
-    bench.store.flush()
+    bench.store.checkpoint()
     assert bench.run() == 2 * FILE_BYTES
     bench.is_slow = False
     assert bench.run() == 4 * FILE_BYTES

@@ -50,6 +50,7 @@ pytestmark = [pytest.mark.property, pytest.mark.faults]
 
 RULES = CheckRules(timeout_ms=6_000, interval_ms=60_000, max_checks=2, reserved_ms=72 * 3_600_000)
 CONFIG = StoreConfig(mapped_file_size_commit_log=4096, max_hash_slot_num=50, max_index_num=200)
+OTHERS = "others"  # nothing is asked of it
 OUTCOMES = {Outcome.COMMITTED: SysFlag.COMMITTED, Outcome.ROLLED_BACK: SysFlag.ROLLED_BACK}
 
 places = st.integers(0, 5)  # which of the halves there are, from the newest on
@@ -98,8 +99,8 @@ class HalfMessageMachine(RuleBasedStateMachine):
         )
         self.halves.recover()
 
-    def append(self, drafts: Any, *, again: bool = False) -> Any:
-        return self.store.append(drafts, together=True, again=again)
+    def append(self, drafts: Any, *, again: bool = False, makes_room: bool = False) -> Any:
+        return self.store.append(drafts, together=True, again=again, makes_room=makes_room)
 
     # --- producers
 
@@ -215,7 +216,7 @@ class HalfMessageMachine(RuleBasedStateMachine):
                     seen.marked.update(decode_operation(record.body))
                 elif record.topic == CHECK_MAX_TIME_TOPIC:
                     aside += 1
-                else:
+                elif record.topic != OTHERS:
                     assert record.topic == "orders"
                     seen.committed.append(record.prepared_transaction_offset)
         return seen._replace(set_aside=aside)
@@ -299,4 +300,29 @@ def test_offsets_wait_for_the_disk() -> None:
         f"{HALF_TOPIC}@CID_RMQ_SYS_TRANS": {0: 1},
         f"{OP_HALF_TOPIC}@CID_RMQ_SYS_TRANS": {0: 1},
     }
+    machine.teardown()
+
+
+def test_an_open_half_message_outlasts_a_full_disk_and_is_ended_there() -> None:
+    """Its producer was told that it is stored. It went with the files that go before their time, and its commit, which
+    nobody answers, was lost; kept, it must be ended though nothing else is taken, for then they go."""
+    machine = HalfMessageMachine()
+    machine.start()
+    machine.send()
+    machine.halves.follow()
+    for _ in range(400):
+        machine.store.append([Draft(OTHERS, 0, encode_record(topic=OTHERS, body=bytes(900)))])
+    machine.store.checkpoint()
+    usage = machine.files.disk_usage()
+    machine.files.set_budget((usage.total_bytes - usage.free_bytes) * 100 // 95)
+
+    def expire() -> int:
+        kept = machine.halves.needed_offset
+        return len(machine.store.expire(machine.clock.now_ms(), keep_from=kept).deleted)
+
+    assert (expire(), machine.store.is_writable) == (0, False)
+    machine.end(0, Outcome.COMMITTED)
+    assert len(machine.look().committed) == 1
+    machine.store.checkpoint()
+    assert expire() > 0
     machine.teardown()

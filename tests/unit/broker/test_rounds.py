@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from structlog.testing import capture_logs
+
 from rmqspark.broker.rounds import _every
 
 
@@ -26,5 +28,25 @@ def test_an_interval_that_may_change_is_asked_for_each_time() -> None:
         running = asyncio.create_task(_every(interval_ms, look))
         await asyncio.gather(running, return_exceptions=True)
         assert (asked[:3], done) == ([0, 1, 2], [1, 2, 3])
+
+    asyncio.run(scenario())
+
+
+def test_rounds_that_fail_alike_are_logged_once() -> None:
+    """As on a disk that is full for hours, each second; and once more when they fail again, or otherwise."""
+
+    async def scenario() -> None:
+        ends = iter(["no room", "no room", "no room", "", "no room", "no memory"])
+
+        def look() -> None:
+            if end := next(ends, None):
+                raise OSError(end)
+            if end is None:
+                running.cancel()
+
+        running = asyncio.create_task(_every(0, look))
+        with capture_logs() as logs:
+            await asyncio.gather(running, return_exceptions=True)
+        assert [entry["error"] for entry in logs] == ["no room", "no room", "no memory"]
 
     asyncio.run(scenario())

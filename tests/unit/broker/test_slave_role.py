@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from structlog.testing import capture_logs
 
 from rmqspark.broker.config import BrokerConfig
 from rmqspark.broker.delays.deliver_times import park_until
@@ -18,7 +19,7 @@ from rmqspark.broker.flusher import Flusher
 from rmqspark.broker.metrics.arrivals import Arrivals
 from rmqspark.broker.metrics.timer_counts import TimerCounts
 from rmqspark.broker.parts import Given
-from rmqspark.broker.replicating import SlaveRole
+from rmqspark.broker.replicating import MasterRole, SlaveRole
 from rmqspark.broker.tables import BrokerTables
 from rmqspark.broker.whereabouts import Whereabouts
 from rmqspark.clock import SteadyClock
@@ -47,12 +48,15 @@ CONFIG = BrokerConfig(
 )
 
 
+def given(config: BrokerConfig, bench: StoreBench) -> Given:
+    steady, entropy = SteadyClock(bench.clock), SystemEntropy(1)
+    return Given(config, bench.config, "store", bench.files, bench.clock, steady, entropy, None, Whereabouts(config))
+
+
 def slave_role(config: BrokerConfig, bench: StoreBench | None = None, tables: BrokerTables | None = None) -> SlaveRole:
     bench = bench or StoreBench()
     tables = tables or tables_of(bench)
-    steady, entropy = SteadyClock(bench.clock), SystemEntropy(1)
-    given = Given(config, bench.config, "store", bench.files, bench.clock, steady, entropy, None, Whereabouts(config))
-    return SlaveRole(given, bench.store, Flusher(bench.store, bench.config), tables, None)
+    return SlaveRole(given(config, bench), bench.store, Flusher(bench.store, bench.config), tables, None)
 
 
 def tables_of(bench: StoreBench) -> BrokerTables:
@@ -196,3 +200,29 @@ def test_a_slave_forgets_which_half_messages_have_ended() -> None:
     slave_role(CONFIG, bench, tables)
     assert tables.offsets.committed(CHECK_GROUP, HALF_TOPIC, 0) is None
     assert tables.offsets.committed("billing", "orders", 0) == 7
+
+
+def test_the_first_look_at_a_masters_tables_comes_soon() -> None:
+    """Made the master before it, a slave would know neither topics nor groups; after a start it has those of before."""
+    role = slave_role(CONFIG, bench := StoreBench())
+    assert role.look_interval_ms == 1_000
+    bench.store.replica.adopt_identity("a" * 32, 1)
+    assert role.look_interval_ms == 10_000
+    bench.reopen()
+    assert slave_role(CONFIG, bench).look_interval_ms == 10_000
+    assert slave_role(replace(CONFIG, slave_sync_interval=100)).look_interval_ms == 100
+
+
+@pytest.mark.parametrize(("was_told", "levels"), [(True, ["warning"]), (False, ["warning", "error"])])
+def test_a_slave_that_never_heard_its_masters_tables_and_is_made_the_master_says_so(
+    was_told: bool, levels: list[str]
+) -> None:
+    """Its log is there, and topics and offsets that only the tables tell of are not."""
+    bench = StoreBench()
+    bench.store.replica.open_for_master()
+    if was_told:
+        bench.store.replica.adopt_identity("a" * 32, 1)
+    bench.reopen()
+    with capture_logs() as logs:
+        MasterRole(given(BrokerConfig(), bench), bench.store, None)
+    assert [entry["log_level"] for entry in logs] == levels

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rmqspark.client.cluster_client import ClusterClient
-from rmqspark.client.dead_letter_resends import LetterRange, ResendPlan, resend, resend_header
+from rmqspark.client.dead_letter_plan import LetterRange, ResendPlan
+from rmqspark.client.dead_letter_resends import resend, resend_header
 from rmqspark.client.dead_letters import dead_letter
-from rmqspark.errors import Conflict, InvalidMessage
+from rmqspark.errors import Conflict, InvalidMessage, NoPermission
 from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.bodies.route import BrokerData, ClusterInfo
 from rmqspark.protocol.codes import RequestCode, ResponseCode
@@ -140,3 +141,37 @@ def test_a_resend_that_breaks_off_says_how_far_it_was() -> None:
     assert failed.value.message == (
         "Too long. 2 of 4 dead letters were sent again; up to 1 behind the one that was not come again with it."
     )
+
+
+def test_how_far_it_is_is_noted_patiently() -> None:
+    """A broker that is started anew between the two has the letters, and the next resend sent them all again."""
+    busy = (expect(COMMIT), answer(ResponseCode.SYSTEM_BUSY), expect(COMMIT), answer())
+    first, second = (expect(PULL), found(0, 1), expect(SEND), STORED), (expect(SEND), STORED)
+    assert resent(0, 2, *first, *busy, *second, expect(COMMIT), answer()) == ([0, 1], [1, 1, 2])
+
+
+def test_a_resend_that_cannot_note_how_far_it_is_says_what_comes_again() -> None:
+    """The broker has these letters all the same."""
+    first = (expect(PULL), found(0, 1, 2), expect(SEND), STORED, expect(COMMIT), answer())
+    others = (expect(SEND), STORED, expect(SEND), STORED)
+    with pytest.raises(NoPermission) as failed:
+        resent(0, 3, *first, *others, expect(COMMIT), answer(ResponseCode.NO_PERMISSION, remark="Not yours."))
+    assert failed.value.message == (
+        "Not yours. 3 of 3 dead letters were sent again; the last 2 come again, for how far that is cannot be noted."
+    )
+
+
+def test_letters_are_read_patiently() -> None:
+    """As they are sent: while a broker is started anew, it breaks off neither."""
+    first = (expect(PULL), answer(ResponseCode.SYSTEM_BUSY), expect(PULL), found(0))
+    steps = (*first, expect(SEND), STORED, expect(COMMIT), answer())
+    second = (expect(PULL), answer(ResponseCode.SYSTEM_BUSY), expect(PULL), found(1))
+    assert resent(0, 2, *steps, *second, expect(SEND), STORED, expect(COMMIT), answer()) == ([0, 1], [1, 2])
+
+
+def test_a_resend_that_can_read_no_more_says_how_far_it_was() -> None:
+    """Whoever reads why it broke off need not count."""
+    first = (expect(PULL), found(0), expect(SEND), STORED, expect(COMMIT), answer())
+    with pytest.raises(NoPermission) as failed:
+        resent(0, 2, *first, expect(PULL), answer(ResponseCode.NO_PERMISSION, remark="Not yours."))
+    assert failed.value.message == "Not yours. 1 of 2 dead letters were sent again."

@@ -192,42 +192,42 @@ async def test_a_tail_that_may_be_the_only_copy_stays() -> None:
     assert log_of(copy) == before
 
 
-@on_loop
-async def test_nothing_is_cut_off_for_a_master_that_is_followed_no_more() -> None:
-    """Name servers tell of another one while it is asked whether it waits for slaves: that one may have it all."""
+async def followed_by_another() -> tuple[StoreBench, StoreBench, StoreBench]:
+    """A master that has lost its last messages and taken others; another one, which has all that the slave of both has;
+    and that slave."""
     original, copy = await ahead(b"kept0", b"kept1", b"kept2")
     other = filled(8)
     for body in (b"kept0", b"kept1", b"kept2"):
         other.send("t", 0, body)
-    before = log_of(copy)
-    assert log_of(other) == before
+    assert log_of(other) == log_of(copy)
     add(original, 1, "new")
+    return original, other, copy
+
+
+@on_loop
+async def test_nothing_is_cut_off_for_a_master_that_is_followed_no_more() -> None:
+    """Name servers tell of another one while it is asked whether it waits for slaves: that one may have it all."""
+    original, other, copy = await followed_by_another()
     async with (
         serving(other, WHOLE) as right,
         serving(original, WHOLE) as wrong,
         following(copy, wrong.port, instead=f"127.0.0.1:{right.port}") as slave,
     ):
         await until(lambda: slave.is_connected)
-    assert log_of(copy) == before
+    assert log_of(copy) == log_of(other)
     assert copy.content("cut") == {}
 
 
 @on_loop
 async def test_nothing_is_cut_off_for_a_master_that_is_left_while_its_log_is_compared() -> None:
     """Name servers tell of another one while the log of the one before still comes: that one may have it all."""
-    original, copy = await ahead(b"kept0", b"kept1", b"kept2")
-    other = filled(8)
-    for body in (b"kept0", b"kept1", b"kept2"):
-        other.send("t", 0, body)
-    before = log_of(copy)
-    assert log_of(other) == before
-    add(original, 1, "new")
+    original, other, copy = await followed_by_another()
     async with serving(other, WHOLE) as right, Waiting(log_of(original)) as wrong, following(copy, wrong.port) as slave:
         await wrong.was_asked.wait()
         slave.follow(f"127.0.0.1:{right.port}")
         wrong.may_answer.set()
         await until(lambda: slave.is_connected)
-    assert log_of(copy) == before
+    assert log_of(copy) == log_of(other)
     assert copy.content("cut") == {}
 
 

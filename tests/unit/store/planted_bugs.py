@@ -142,6 +142,10 @@ def _drop_in_one_go(log: SegmentLog, position: int) -> list[str]:
     return [segment.path for segment in old]
 
 
+def _up_to_the_watermark(expiry: Expiry) -> int:
+    return expiry._checkpoint_file.current.watermark
+
+
 def _all_records_are_whole(_scan: LogScan, batch: Any) -> int:
     return len(batch)
 
@@ -207,7 +211,7 @@ BUGS = [
     _bug("queues not cut to the log", "RocketMQ #495", 12, Recovery, "_cut_queues", _nothing),
     _bug("table saved in place", "RocketMQ #3401", 2, JsonTable, "save", _save_in_place),
     _bug("deletions synced together", "-", 4, SegmentLog, "drop_before", _drop_in_one_go),
-    _bug("offsets not synced before expiry", "-", 20, Expiry, "_make_offsets_durable", _nothing),
+    _bug("offsets not on disk at expiry", "-", 2, Expiry, "_settled_offset", property(_up_to_the_watermark)),
     _bug("watermark not synced before vouchers expire", "-", 1, CheckpointFile, "sync", _nothing),
     _bug("torn properties believed", "-", 4, LogScan, "_count_whole", _all_records_are_whole, in_sweep=True),
     _bug("no vouchers", "-", 1, Writer, "_vouch", _nothing),

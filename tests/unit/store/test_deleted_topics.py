@@ -441,7 +441,7 @@ def test_a_deletion_is_told_when_all_its_messages_have_expired() -> None:
     deleted_ms = bench.store.deletions.deleted_ms("t")
     bench.send("u", 0, *[b"%d" % number for number in range(50)])
     end = bench.store.queues.locate("u", 0, 0) or pytest.fail("it is there")
-    bench.store.flush()
+    bench.store.checkpoint()
     bench.clock.advance(hours=100)
     while bench.store.expire(bench.clock.now_ms()).deleted:
         pass

@@ -185,7 +185,7 @@ def test_files_that_have_expired_are_no_damage() -> None:
     """After retention log and queues begin later, each where it does."""
     bench = filled(60)
     bench.clock.advance(hours=80)
-    bench.store.flush()
+    bench.store.checkpoint()
     bench.store.expire(bench.clock.now_ms())
     bench.send("t", 0, b"new")
     bench.store.close()

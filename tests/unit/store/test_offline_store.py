@@ -160,7 +160,7 @@ def test_what_has_expired_is_not_there() -> None:
     """Queues begin where the log does."""
     bench = filled(30)
     bench.clock.advance(hours=80)
-    bench.store.flush()
+    bench.store.checkpoint()
     bench.store.expire(bench.clock.now_ms())
     bench.send("t", 0, b"new")
     there = online(bench)

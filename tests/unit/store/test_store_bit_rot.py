@@ -6,7 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rmqspark.protocol.records.message_id import pack_host
+from rmqspark.protocol.records.record import decode_record, encode_record
 from rmqspark.store.config import StoreConfig
+from rmqspark.store.draft import Draft
 
 from .store_bench import EVERYTHING, SMALL, StoreBench
 
@@ -84,3 +87,33 @@ def bodies_by_offset(bench: StoreBench) -> dict[int, bytes]:
         assert result.next_offset > at
         at = result.next_offset
     return found
+
+
+@pytest.mark.parametrize("is_flushed", [True, False])
+def test_a_bit_of_a_size_costs_no_memory(is_flushed: bool) -> None:
+    """A record says that it has half of its file: nobody reads as much, to find that it has not."""
+    bench = StoreBench(StoreConfig(**{**CONFIG.__dict__, "mapped_file_size_commit_log": 64 << 20}))
+    for body in BODIES[:3]:
+        bench.send("t", 0, body)
+    if is_flushed:
+        bench.store.flush()
+    bench.disk.kill()
+    bench.flip_bit("commitlog/00000000000000000000", RECORD_BYTES, 1)
+    before = bench.disk.bytes_read
+    bench.open()
+    assert bench.disk.bytes_read - before < 16 << 20
+    assert bodies_by_offset(bench) == ({0: BODIES[0], 2: BODIES[2]} if is_flushed else {0: BODIES[0]})
+
+
+def test_a_long_message_of_an_ipv6_host_is_found_behind_damage() -> None:
+    """Where the length of its body stands follows from its hosts."""
+    bench = StoreBench(StoreConfig(**{**CONFIG.__dict__, "mapped_file_size_commit_log": 1 << 20}))
+    bench.send("t", 0, BODIES[0])
+    record = encode_record(topic="t", body=b"v6" * 50_000, born_host=pack_host("::1", 10911))
+    bench.store.append([Draft("t", 0, record)])
+    bench.store.flush()
+    bench.disk.kill()
+    bench.flip_bit("commitlog/00000000000000000000", 0)
+    bench.open()
+    read = bench.store.read("t", 0, 1, max_count=1, max_bytes=EVERYTHING)
+    assert decode_record(bytes(read.body)).body == b"v6" * 50_000

@@ -72,7 +72,7 @@ class Work:
         self.promised = self.answered
 
     def expire(self) -> None:
-        self.flush()
+        self.checkpoint()
         self.bench.clock.advance(hours=73)
         self.may_be_expired = True
         while self.bench.store.expire(self.bench.clock.now_ms()).deleted:

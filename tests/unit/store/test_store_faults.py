@@ -370,20 +370,40 @@ def test_a_look_at_the_disk_deletes_nothing() -> None:
     bench.send("t", 0, b"two")
 
 
-def test_messages_stay_until_their_queue_entries_are_written() -> None:
+def test_messages_stay_until_their_queue_entries_are_on_disk() -> None:
     """A queue whose newest entries the disk refused keeps its messages, and so, after a power loss, its offsets."""
     bench = StoreBench(NO_INDEX)
     bench.send("t", 0, b"first")
     bench.send("t", 0, b"its entry waits in memory")
     for number in range(20):
         bench.send("u", 0, b"%d" % number)
-    bench.store.flush()
     bench.clock.advance(hours=73)
-    bench.disk.fail_next("pwrite", no_space())
+    bench.store.flush()
     assert bench.store.expire(bench.clock.now_ms()).deleted == ()
+    bench.disk.fail_next("pwrite", no_space())
+    bench.store.checkpoint()
+    assert bench.store.expire(bench.clock.now_ms()).deleted == ()
+    bench.store.checkpoint()
     assert bench.store.expire(bench.clock.now_ms()).deleted
     bench.lose_power()
     assert bench.store.queues.max_offset("t", 0) == 2
+
+
+def test_expiry_syncs_no_queue() -> None:
+    """There may be thousands with something new, and requests wait meanwhile: what is in no queue on disk can stay."""
+    bench = StoreBench(NO_INDEX)
+    for _ in range(2):
+        for number in range(20):
+            bench.send("t", number, b"%d" % number)
+        bench.clock.advance(hours=73)
+        bench.store.checkpoint()
+    bench.send("t", 7, b"new")
+    for number in range(20):
+        bench.send("t", number, b"new %d" % number)
+    before = len(bench.disk.log)
+    assert bench.store.expire(bench.clock.now_ms()).deleted
+    done = list(bench.disk.log)[before:]
+    assert [each.path for each in done if each.name == "fsync"] == ["checkpoint"]
 
 
 def test_messages_stay_until_they_are_published() -> None:

@@ -440,7 +440,7 @@ def test_a_queue_that_starts_in_the_middle() -> None:
     bench = StoreBench(CLEAN)
     for n in range(30):
         bench.send("t", 0, b"m%03d" % n)
-    bench.store.flush()
+    bench.store.checkpoint()
     bench.clock.advance(hours=100)
     while bench.store.expire(bench.clock.now_ms()).deleted:
         pass
@@ -710,7 +710,7 @@ def test_a_message_outlives_the_file_that_its_voucher_is_in() -> None:
     bench, begins_a_file = StoreBench(), False
     for number in range(24):
         bench.send("t", 0, b"%02d".ljust(3 + 7 * number, b".") % number + b"!")
-        bench.store.flush()
+        bench.store.checkpoint()
         bench.clock.advance(hours=73)
         expired = bench.store.expire(bench.clock.now_ms()).deleted
         physical_offset, _ = bench.store.queues.locate("t", 0, number) or pytest.fail("it was not stored")

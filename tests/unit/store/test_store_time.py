@@ -88,7 +88,7 @@ def test_the_log_tells_when_its_oldest_message_was_stored() -> None:
     bench.clock.advance(hours=1)
     bench.send("t", 0, b"y" * 300)
     assert bench.store.figures().earliest_timestamp_ms == first_ms
-    bench.store.flush()
+    bench.store.checkpoint()
     bench.clock.advance(hours=73)
     assert bench.store.expire(bench.clock.now_ms()).deleted
     assert bench.store.figures().earliest_timestamp_ms == first_ms + 3_600_000

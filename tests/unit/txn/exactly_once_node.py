@@ -81,6 +81,10 @@ class PowerLost(ProcessDied):
         self.seed = seed
 
 
+async def _nothing() -> None:
+    """No group's offset is kept here."""
+
+
 class Node:
     """One broker."""
 
@@ -145,6 +149,7 @@ class Node:
                 flush_to=self.flushed,
                 participant_here=self.resolver,
                 commit_here=lambda *_: None,
+                save_offsets=_nothing,
                 leases_here=lambda *_: (),
             )
             self.resolver.recover()
@@ -272,6 +277,7 @@ class Node:
             self.begin(self.guarded(self.expired(), self.life))
 
     async def expired(self) -> None:
+        self.store.checkpoint()  # as a broker does every second
         report = await self.expiry.run()
         self.world.expired_files += len(report.deleted)
 

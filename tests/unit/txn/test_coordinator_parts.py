@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from errno import ENOSPC
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,6 +17,7 @@ from rmqspark.errors import (
     GroupNotFound,
     NoPermission,
     NotSupported,
+    NotWritable,
     TopicNotFound,
     TransactionError,
     TwoCoordinators,
@@ -372,6 +374,19 @@ def test_offsets_that_cannot_be_moved_are_tried_again() -> None:
     assert moved(peers) == [9, 9, 9]
 
 
+def test_offsets_of_shared_groups_are_tried_again_for_long() -> None:
+    """The broker may be away for longer than a minute, with the driver that read it: the next member begins there when
+    it is back, and the leases have run out. Others are only told about."""
+    peers = ScriptedPeers(b=AWAY)
+    offsets = InputOffsets("a", lambda *place: None, peers)  # type: ignore[arg-type]
+    offsets.want([InputRange("shared", "t", "b", 0, 0, 9, "m", 1, "r", 1), InputRange("g", "t", "b", 1, 0, 8)])
+    for _ in range(300):
+        asyncio.run(offsets.move())
+    peers.answers["b"] = OffsetResponseHeader(0)
+    asyncio.run(offsets.move())
+    assert moved(peers) == [9]
+
+
 def test_a_group_that_a_broker_refuses_holds_up_no_other() -> None:
     """Another query's group moves there all the same; the queues of the one that is refused are not asked for each."""
     peers = ScriptedPeers(b=OffsetResponseHeader(0))
@@ -423,6 +438,10 @@ def test_a_group_that_never_committed_gets_its_first_offset() -> None:
     assert peers.asked == []
 
 
+async def nothing() -> None:
+    """No group's offset is kept here."""
+
+
 class Bench:
     """A broker's coordination on a disk whose power may fail; `b` is the only other broker there is."""
 
@@ -444,6 +463,7 @@ class Bench:
             flush_to=self.flush_to,
             participant_here=SimpleNamespace(newest_epoch=lambda _: 7),  # type: ignore[arg-type]
             commit_here=lambda *_: None,
+            save_offsets=nothing,
             leases_here=lambda *_: (),
         )
 
@@ -494,3 +514,25 @@ def test_an_id_that_somebody_is_about_to_use_is_not_forgotten() -> None:
     coordinator.close_overdue(3_600_000)
     asyncio.run(bench.coordination.tick())
     assert "T" not in ledger
+
+
+def test_groups_follow_on_other_brokers_while_this_one_can_write_nothing() -> None:
+    """What is overdue cannot be closed on a full disk. Did they not follow, another member of a shared group would read
+    once more what is decided, when the leases of a driver that died run out."""
+    bench = Bench()
+    coordinator, peers = bench.coordination.coordinator, bench.coordination.peers
+
+    async def decide_and_go_on() -> None:
+        epoch = (await coordinator.prepare(T, "r", 0, "q")).answer.epoch
+        read = [InputRange("g", "t", "b", 0, 0, 9)]
+        await coordinator.decide(T, "r", epoch, 0, TxnDecision("q", checksum="0", inputs=read))
+        await coordinator.prepare(T, "r", 1, "q")
+
+    asyncio.run(decide_and_go_on())
+    bench.clock.advance(hours=2)
+    peers.answers["b"] = OffsetResponseHeader(0)  # type: ignore[attr-defined]
+    for _ in range(2):  # the first is for what is seen around
+        bench.files.fail_next("pwrite", OSError(ENOSPC, "no room"))
+    with pytest.raises(NotWritable):
+        asyncio.run(bench.coordination.tick())
+    assert moved(peers) == [9]  # type: ignore[arg-type]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 import pytest
@@ -33,6 +34,31 @@ def test_asked_in_the_order_in_which_they_came(bench: ParticipantBench) -> None:
     bench.reopen()
     bench.check_back(seconds=6)
     assert bench.asked == batches
+
+
+def test_a_coordinator_that_hangs_keeps_no_other_waiting() -> None:
+    """It costs a long timeout each: of dozens that are asked about after a start, all are at once."""
+
+    class Hangs(ParticipantBench):
+        async def _ask(self, batch: Batch) -> Verdict:
+            self.asked.append(batch)
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    async def main() -> None:
+        bench = Hangs()
+        batches = [Batch(f"id-{number}", 1, 0) for number in range(100)]
+        for batch in batches:
+            bench.send(batch, Sent("t", 0, [b"1"]))
+        bench.clock.advance(seconds=6)
+        asking = asyncio.create_task(bench.resolver.check_back())
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert bench.asked == batches
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+
+    asyncio.run(main())
 
 
 def test_check_back(bench: ParticipantBench) -> None:

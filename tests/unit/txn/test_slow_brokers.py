@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 from structlog.testing import capture_logs
 
+from rmqspark.broker.locks import QueueLocks
 from rmqspark.errors import NotWritable, RequestTimeout, SlaveNotAvailable
-from rmqspark.protocol.bodies.txn import HeldAttempt, OutputRange, TxnDecision
+from rmqspark.model import MessageQueue
+from rmqspark.protocol.bodies.txn import HeldAttempt, InputRange, OutputRange, TxnDecision
 from rmqspark.protocol.headers.txn import TxnOutcome
 from rmqspark.testing.manual_clock import ManualClock
 from rmqspark.txn.coordinator.coordinator import Coordinator
 from rmqspark.txn.coordinator.events import Decided, RunOpened, VersionBegun
+from rmqspark.txn.coordinator.input_leases import InputLeases
 from rmqspark.txn.coordinator.ledger import Ledger
 from rmqspark.txn.coordinator.rollout import FIRST_REST_MS, Rollout
 from rmqspark.txn.coordinator.uptime import Uptime
@@ -66,15 +69,20 @@ class Journal:
 
 
 class Nobody:
-    """The leases and other owners of this cluster."""
+    """The other owners and brokers of this cluster, its leases, and its groups."""
 
     async def elsewhere(self, transactional_id: str) -> None: ...
 
     async def lost(self, inputs: Any) -> None: ...
 
+    async def follow(self, inputs: Any) -> None: ...
+
+    async def listed(self, brokers: Any) -> set[str]:
+        return set()
+
 
 class Bench:
-    def __init__(self) -> None:
+    def __init__(self, leases: Any = None) -> None:
         self.ledger, self.clock = Ledger(), ManualClock()
         self.slow, self.quick = Broker(), Broker()
         self.slow.hangs = True
@@ -90,8 +98,8 @@ class Bench:
             nobody,
             rollout,
             brokers,
-            nobody,
-            lambda inputs: None,
+            leases or nobody,
+            nobody.follow,
             self.clock,
             Uptime(self.clock, 0),
         )
@@ -265,5 +273,41 @@ def test_answers_that_fail_together_are_one_failure() -> None:
         bench.clock.advance(ms=FIRST_REST_MS)
         await bench.confirm()
         assert len(away.told) > asked
+
+    asyncio.run(main())
+
+
+def test_a_vote_that_outlasts_the_leases_is_no_decision_for_who_lost_them_meanwhile() -> None:
+    """Its driver has died, and another member was given the queue: it reads what the batch has read, from the group's
+    offset on."""
+    queue, locks = MessageQueue("orders", "here", 0), QueueLocks(lease_ms=60_000)
+    run = locks.begin_run()
+    lease = locks.take("g", "m", [queue], 0, run)[queue]
+    read = InputRange("g", *queue, 0, 5, member="m", lease=lease, run="r", leaseRun=run)
+
+    async def main() -> None:
+        bench = Bench(
+            InputLeases(
+                "here",
+                lambda group, member, run, leases: locks.keep(group, member, leases, bench.clock.monotonic_ms(), run),
+                cast("Any", Nobody()),
+            )
+        )
+
+        class TakesLong(Broker):
+            async def vote(self, request: Vote) -> VoteAnswer:
+                bench.clock.advance(ms=60_001)
+                assert locks.take("g", "other", [queue], bench.clock.monotonic_ms(), locks.begin_run())
+                return await super().vote(request)
+
+        bench.brokers["quick"] = TakesLong()
+        bench.ledger.apply(RunOpened(T, "q", "r", 1, 0))
+        bench.ledger.apply(VersionBegun(T, 0, 0))
+        wanted = decision("quick")
+        wanted.inputs = [read]
+        ruling = await bench.coordinator.decide(T, "r", 1, 0, wanted)
+        assert ruling.answer.outcome is TxnOutcome.REFUSED
+        assert ruling.remark == f"queue {queue} of the shared group 'g' is another member's, or another run's, now."
+        assert bench.ledger.require(T).last_version == -1
 
     asyncio.run(main())
