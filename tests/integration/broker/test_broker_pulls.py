@@ -398,7 +398,7 @@ def test_thousands_that_have_waited_long_enough_are_in_no_hurry(on_broker, monke
             pull.add_done_callback(answered.append)
         await sender.send("t", properties={"TAGS": "usual"})
         assert reads["t"] == 1_000  # each has found that there is nothing yet
-        bench.broker._parts.pulls.scan()
+        bench.broker._parts.pulls.held.scan()
         await other.settle()
         before_other = len(answered)
         answers = await asyncio.gather(*pulls)
@@ -421,7 +421,7 @@ def test_who_is_sent_on_misses_nothing(on_broker) -> None:
         await asyncio.sleep(0)  # all are under way
         await waiting.settle()
         await sender.send("t", properties={"TAGS": "usual"})
-        bench.broker._parts.pulls.scan()
+        bench.broker._parts.pulls.held.scan()
         await sender.send("t", b"wanted", properties={"TAGS": "rare"})
         assert not all(pull.done() for pull in pulls)
         assert {answer.fields["nextBeginOffset"] for answer in await asyncio.gather(*pulls)} == {"1"}
@@ -447,7 +447,7 @@ def test_who_could_not_be_told_of_a_message_is_not_sent_on_over_it(on_broker, mo
         pull = asyncio.ensure_future(waiting.pull("t", wait_ms=60_000, subscription="rare"))
         await waiting.settle()
         assert (await sender.send("t", b"wanted", properties={"TAGS": "rare"})).code == ResponseCode.SYSTEM_ERROR
-        bench.broker._parts.pulls.scan()
+        bench.broker._parts.pulls.held.scan()
         assert bodies(bench, await pull) == [b"wanted"]
 
     on_broker(talk)

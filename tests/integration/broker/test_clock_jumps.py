@@ -57,7 +57,7 @@ class Waiting:
         """What the broker does by itself every few seconds."""
         broker = self._bench.broker
         broker._parts.heartbeats.expire()
-        broker._parts.pulls.scan()
+        broker._parts.pulls.held.scan()
         await broker._parts.check_back.run_round()
         await broker._parts.resolver.check_back()
         await broker._parts.coordination.tick()
