@@ -68,6 +68,7 @@ _CODES: Final = {
 }
 _NO_FILTER: Final = "The broker's consumer filter data is not exist!Your expression may be wrong!"  # RocketMQ's words
 _MOVED: Final = frozenset(status.value for status, code in _CODES.items() if code == ResponseCode.PULL_OFFSET_MOVED)
+_NOT_KNOWN: Final = -1
 _EMPTY_QUEUE: Final = (ReadStatus.NO_MESSAGE_IN_QUEUE, ReadStatus.NO_MATCHED_LOGIC_QUEUE)
 
 
@@ -123,11 +124,12 @@ class PullHandlers:
         if reset is not None:
             return self._reset_reply(permit, header, reset)
         reply = self._read(permit, header, header.queueOffset)
-        if header.sysFlag & PullFlag.COMMIT_OFFSET and header.commitOffset >= 0:
-            self._offsets.commit(header.consumerGroup, header.topic, header.queueId, header.commitOffset)
+        max_offset = cast("PullMessageResponseHeader", reply.header).maxOffset
+        if header.sysFlag & PullFlag.COMMIT_OFFSET:
+            self._commit(header, max_offset)
         may_wait = header.sysFlag & PullFlag.SUSPEND and self.held.is_open and not request.oneway
         if may_wait and (reply.code == ResponseCode.PULL_NOT_FOUND or _is_for_master(reply)):
-            self._park(request, permit, cast("PullMessageResponseHeader", reply.header).maxOffset)
+            self._park(request, permit, max_offset)
             return None
         return reply
 
@@ -181,18 +183,36 @@ class PullHandlers:
             tag_codes=permit.wanted.tag_codes,
             record_filter=permit.wanted.sql,
         )
-        code = _CODES[result.status]
+        code, next_offset = _CODES[result.status], result.next_offset
         if result.status in _EMPTY_QUEUE and queue_offset == 0:
             code = ResponseCode.PULL_NOT_FOUND
         if config.is_slave and code == ResponseCode.PULL_OFFSET_MOVED:
             return self._masters_reply(permit, queue_offset, result, result.status)
         if config.is_slave and self._store.replica.is_doubtful:
             return self._masters_reply(permit, queue_offset, result, ReadStatus.OFFSET_OVERFLOW_BADLY)
+        if result.status is ReadStatus.OFFSET_OVERFLOW_BADLY:
+            next_offset = self._place_of(header, result)
         self._stats.count_get(result.count)
         self._departures.count(header.topic, header.consumerGroup, result.count, len(result.body))
-        self._offsets.note_pull(header.consumerGroup, header.topic, header.queueId, result.next_offset)
-        answer = self._answer_header(permit, result.next_offset, result.min_offset, result.max_offset)
+        self._offsets.note_pull(header.consumerGroup, header.topic, header.queueId, next_offset)
+        answer = self._answer_header(permit, next_offset, result.min_offset, result.max_offset)
         return Reply(answer, result.body, code, result.status.value)
+
+    def _place_of(self, header: PullMessageRequestHeader, result: ReadResult) -> int:
+        """Where a group goes on whose reader is ahead of the queue: what that has read was lost, with the end of the
+        log or a master, or went with its topic, and nothing of what the queue has since then is consumed. RocketMQ
+        sends it to the end, behind all that."""
+        low, high = result.min_offset, result.max_offset
+        committed = self._offsets.committed(header.consumerGroup, header.topic, header.queueId)
+        if committed is None and self._store.deletions.deleted_ms(header.topic):
+            return low
+        return high if committed is None else max(low, min(committed, high))
+
+    def _commit(self, header: PullMessageRequestHeader, max_offset: int) -> None:
+        """Not of a reader that is ahead of the queue: it speaks of messages that are gone. A slave may lag behind."""
+        group, topic, queue_id, offset = header.consumerGroup, header.topic, header.queueId, header.commitOffset
+        if offset >= 0 and (self._config.is_slave or max(offset, header.queueOffset) <= max_offset):
+            self._offsets.commit(group, topic, queue_id, offset)
 
     def _masters_reply(self, permit: PullPermit, queue_offset: int, result: ReadResult, status: ReadStatus) -> Reply:
         """A slave's about an offset that it does not have, or where it may have what its master has not: ask that, or
@@ -215,7 +235,12 @@ class PullHandlers:
             offsetDelta=0,
             topicSysFlag=permit.topic.topicSysFlag,
             groupSysFlag=permit.group.groupSysFlag,
+            topicDeleted=self._topic_deleted_ms(permit.topic.topicName),
         )
+
+    def _topic_deleted_ms(self, topic: str) -> int | None:
+        """So that readers notice, whose offsets would mean other messages."""
+        return _NOT_KNOWN if self._config.is_slave else self._store.deletions.deleted_ms(topic) or None
 
     # --- waiting -----------------------------------------------------------------------------------------------------
 
