@@ -366,3 +366,13 @@ def test_nothing_is_committed_of_a_queue_whose_topic_is_gone() -> None:
     gone = bench.pump.release(bench.held, is_lost=True)
     assert bench.run(after_ms=PULL_RETRY_MS) == []
     assert (gone.done(), bench.commits, bench.pulls, bench.forgotten) == (True, [], [], [QUEUE])
+def test_closing_gives_up_a_queue_that_came_too_late_to_be_read() -> None:
+    """It was locked, and nobody else would have it for a minute."""
+    bench, late = Bench(ordered=True), MessageQueue("orders", "broker-a", 1)
+    bench.pump.close()
+    bench.pump.hold(ProcessQueue(late, 7))
+    bench.pump._run()
+    assert (bench.commits, bench.unlocked) == ([0, 7], [QUEUE, late])
+    assert [offset for offset, _ in bench.pulls] == [0]
+
+
