@@ -118,6 +118,7 @@ class Asking:
             _log.warning("Queue %s cannot be read, and is tried again: %s", held.queue, gone.error)
         self._failing.add(held)
         self._commits.doubt(held)
+        held.locked_until_ms = 0  # a broker that starts again knows of no locks, and may give this one to another
         self._rest(held, PULL_RETRY_MS)
         if isinstance(gone.error, TopicNotFound):  # in the next one of its name offsets mean other messages
             held.drop()

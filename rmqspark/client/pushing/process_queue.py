@@ -66,7 +66,7 @@ class ProcessQueue:
         self.consumed_ms = now_ms  # when a listener had anything last
         self.generation = 0
         self.dropped = False
-        self.locked_until_ms = 0  # of those that are consumed in order
+        self.locked_until_ms = 0  # of those that are consumed in order: until then nobody else has it
         self.size_bytes = 0
         self._waiting: deque[ReceivedMessage] = deque()
         self._sizes: dict[int, int] = {}  # of what is not consumed yet, by offset
