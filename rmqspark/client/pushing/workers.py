@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 class Consumes(Protocol):
-    """What to do with a batch; `Listening` does it."""
+    """What to do with a batch; `Listening` does it. None: nothing, its turn has not come."""
 
-    def consume(self, batch: Batch) -> Outcome: ...
+    def consume(self, batch: Batch) -> Outcome | None: ...
 
 
 class Took(NamedTuple):
@@ -44,7 +44,7 @@ class Workers:
         self, count: int, consumes: Consumes, report: Callable[[Batch, Outcome | None, Took], None], clock: Clock
     ) -> None:
         """`report` is told of every batch that was given and not withdrawn, on the worker's thread, what became of it,
-        and when that began and ended; None where its queue was lost, or set elsewhere, before its turn came."""
+        and when that began and ended; None where its queue was lost, unlocked or set elsewhere before its turn came."""
         self._consumes = consumes
         self._report = report
         self._batches: SimpleQueue[Batch | None] = SimpleQueue()
