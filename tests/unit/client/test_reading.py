@@ -152,7 +152,7 @@ def test_what_other_queues_gave_is_handed_out_before_a_message_that_cannot_be_re
         consumer.assign([QUEUE, other])
         for queue, stored in ((QUEUE, broken), (other, record(0))):
             consumer.seek(queue, 0)
-            cursor = consumer._cursors[queue]
+            cursor = consumer._reading.cursors[queue]
             cursor.arrived(Fetched(next_offset=1, max_offset=1, records=bytes(stored)))
             cursor.asking = Ask.TAIL  # nothing else is asked for
         assert bodies(consumer) == [b"0"]
@@ -171,7 +171,7 @@ def test_a_message_that_cannot_be_read_is_named_once_those_before_it_are_handed_
         records = b"".join((*map(record, range(count)), broken, record(count + 1)))
 
         def arrived(first: int) -> None:
-            cursor = consumer._cursors[QUEUE]
+            cursor = consumer._reading.cursors[QUEUE]
             cursor.arrived(Fetched(count + 2, count + 2, records[records.index(record(first)) :]))
             cursor.asking = Ask.TAIL  # nothing else is asked for
 
@@ -199,10 +199,10 @@ def test_ctrl_c_in_a_poll_loses_nothing() -> None:
         consumer.assign([QUEUE, other])
         for queue in (QUEUE, other):
             consumer.seek(queue, 0)
-            consumer._cursors[queue].arrived(Fetched(next_offset=1, max_offset=1, records=bytes(record(0))))
-            consumer._cursors[queue].asking = Ask.TAIL  # nothing else is asked for
+            consumer._reading.cursors[queue].arrived(Fetched(next_offset=1, max_offset=1, records=bytes(record(0))))
+            consumer._reading.cursors[queue].asking = Ask.TAIL  # nothing else is asked for
         turns = iter([lambda _: True, interrupt])
-        consumer._accept = lambda message: next(turns)(message)
+        consumer._reading._accept = lambda message: next(turns)(message)
         with pytest.raises(KeyboardInterrupt):
             consumer.poll(0)
         assert [consumer.position(queue) for queue in (QUEUE, other)] == [0, 0]
@@ -275,11 +275,11 @@ def test_an_error_of_one_queue_keeps_no_answer_from_the_others() -> None:
         outcomes = (OffsetMoved("of 0", next_offset=7), Fetched(1, 1, bytes(record(0))), NoPermission("of 2"))
         for queue, outcome in zip(queues, outcomes, strict=True):
             consumer.seek(queue, 0)
-            cursor = consumer._cursors[queue]
+            cursor = consumer._reading.cursors[queue]
             cursor.ask(bulk=True)
             arrived.append(Arrival(cursor, cursor.generation, outcome))
         fetcher = ArrivedTogether(arrived)
-        consumer._fetcher = fetcher  # type: ignore[assignment]
+        consumer._reading._fetcher = fetcher  # type: ignore[assignment]
         with pytest.raises(OffsetMoved, match="of 0"):
             consumer.poll(0)
         assert [message.body for message in consumer.poll(0)] == [b"0"]
@@ -308,10 +308,11 @@ def test_a_reset_drops_what_was_fetched_before_it() -> None:
     with PullConsumer("127.0.0.1:1", "g") as consumer:
         consumer.assign([QUEUE])
         consumer.seek(QUEUE, 0)
-        cursor = consumer._cursors[QUEUE]
+        cursor = consumer._reading.cursors[QUEUE]
         cursor.arrived(Fetched(next_offset=1, max_offset=100, records=bytes(record(0))))
         cursor.ask(bulk=False)
-        consumer._fetcher = ArrivedTogether([Arrival(cursor, cursor.generation, Reset(50))])  # type: ignore[assignment]
+        arrived = ArrivedTogether([Arrival(cursor, cursor.generation, Reset(50))])
+        consumer._reading._fetcher = arrived  # type: ignore[assignment]
         assert consumer.poll(0) == []
         assert consumer.position(QUEUE) == 50
 
@@ -328,7 +329,7 @@ def test_queues_of_one_broker_are_begun_together() -> None:
     )
     with cluster.broker, cluster.names, PullConsumer(cluster.names.address, "g") as consumer:
         consumer.assign(queues)
-        while not all(cursor.asking is Ask.TAIL for cursor in consumer._cursors.values()):
+        while not all(cursor.asking is Ask.TAIL for cursor in consumer._reading.cursors.values()):
             assert consumer.poll(0) == []
         assert [consumer.position(queue) for queue in queues] == [10 * at for at in range(len(queues))]
 
