@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqspark.client.cursor import CHUNK_BYTES, Cursor
 from rmqspark.client.fetcher import Reset, Started
@@ -32,6 +32,14 @@ START_MS: Final = 1_000
 _log = logging.getLogger(__name__)
 
 
+class _Untold(NamedTuple):
+    """What is wrong with the next message of a queue, as long as that is the next one (`generation`)."""
+
+    cursor: Cursor
+    generation: int
+    error: RmqError
+
+
 class ReadAhead:
     """The queues of one consumer. Belongs to whoever has the consumer's turn. `accept` tests what a broker's filter has
     let through; None accepts everything."""
@@ -46,7 +54,7 @@ class ReadAhead:
         self._clock = clock
         self._order: deque[Cursor] = deque()
         self._taken_from: dict[Cursor, int | None] = {}  # where the cursors stood before the last hand-out
-        self._unreadable: RmqError | None = None
+        self._untold: _Untold | None = None
 
     def assign(self, queues: Iterable[MessageQueue]) -> None:
         """These queues from now on, and no others. Those it reads already keep their place."""
@@ -55,7 +63,6 @@ class ReadAhead:
         self._order = deque(self.cursors.values())
         for queue in before.keys() - self.cursors.keys():
             before[queue].ask_again()  # its answer under way, an error perhaps, is nobody's any more
-        self._unreadable = None  # a queue that is still read tells it again
 
     def begin_anew(self) -> None:
         """In a process that is forked: what was asked for is answered to its parent. It goes on where that stood."""
@@ -148,9 +155,9 @@ class ReadAhead:
 
     def _hand_out(self) -> list[ReceivedMessage]:
         """From the queues in turn, beginning with another one each time. Raises what is wrong with a message."""
-        if self._unreadable is not None:
-            error, self._unreadable = self._unreadable, None
-            raise error
+        untold, self._untold = self._untold, None
+        if untold is not None and untold.generation == untold.cursor.generation:
+            raise untold.error
         messages: list[ReceivedMessage] = []
         self._taken_from = {cursor: cursor.position for cursor in self._order}
         self._order.rotate(-1)
@@ -164,7 +171,8 @@ class ReadAhead:
         except RmqError as error:
             if not messages:
                 raise
-            self._unreadable = error  # told by the next poll: what other queues gave counts as handed out
+            # Told by the next poll: what other queues gave counts as handed out.
+            self._untold = _Untold(cursor, cursor.generation, error)
         return messages
 
     def _take_back(self) -> None:

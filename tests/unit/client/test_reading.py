@@ -164,6 +164,26 @@ def test_what_other_queues_gave_is_handed_out_before_a_message_that_cannot_be_re
 @pytest.mark.parametrize("count", [3, 300])
 def test_a_message_that_cannot_be_read_is_named_once_those_before_it_are_handed_out(count: int) -> None:
     """A disk may have damaged it. Whoever steps over it has lost none of its neighbours."""
+def test_a_message_that_cannot_be_read_is_not_told_of_where_it_is_not_met_any_more() -> None:
+    """Its queue was set elsewhere before it was told: who follows the hint then would skip what is between."""
+    broken = encode_record(topic="t", body=b"damaged")
+    broken[HEAD_BYTES] ^= 1
+    other = QUEUE._replace(queue_id=1)
+    with PullConsumer("127.0.0.1:1") as consumer:
+        consumer.assign([QUEUE, other])
+        for queue, stored in ((QUEUE, broken), (other, record(0))):
+            consumer.seek(queue, 0)
+            cursor = consumer._reading.cursors[queue]
+            cursor.arrived(Fetched(next_offset=1, max_offset=1, records=bytes(stored)))
+            cursor.asking = Ask.TAIL  # nothing else is asked for
+        assert bodies(consumer) == [b"0"]
+        consumer.seek(QUEUE, 7)
+        cursor = consumer._reading.cursors[QUEUE]
+        cursor.arrived(Fetched(next_offset=8, max_offset=8, records=bytes(record(7))))
+        cursor.asking = Ask.TAIL
+        assert bodies(consumer) == [b"7"]
+
+
     broken = encode_record(topic="t", body=b"whole", queue_offset=count).replace(b"whole", b"holes")
     with PullConsumer("127.0.0.1:1") as consumer:
         consumer.assign([QUEUE])
