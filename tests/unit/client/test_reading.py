@@ -60,8 +60,11 @@ def record(queue_offset: int, tags: str = "") -> bytearray:
     return encode_record(topic="t", body=b"%d" % queue_offset, queue_offset=queue_offset, properties=properties)
 
 
-def pull_answer(*records: bytearray, next_offset: int, max_offset: int, code: int = 0, remark: str = "FOUND") -> Step:
+def pull_answer(
+    *records: bytearray, next_offset: int, max_offset: int, code: int = 0, remark: str = "FOUND", deleted_ms: int = 0
+) -> Step:
     fields = {"suggestWhichBrokerId": 0, "nextBeginOffset": next_offset, "minOffset": 0, "maxOffset": max_offset}
+    fields |= {"topicDeleted": deleted_ms} if deleted_ms else {}
     return answer(code, b"".join(records), remark=remark, **{name: str(value) for name, value in fields.items()})
 
 
@@ -161,9 +164,6 @@ def test_what_other_queues_gave_is_handed_out_before_a_message_that_cannot_be_re
         assert (consumer.position(QUEUE), consumer.position(other)) == (0, 1)
 
 
-@pytest.mark.parametrize("count", [3, 300])
-def test_a_message_that_cannot_be_read_is_named_once_those_before_it_are_handed_out(count: int) -> None:
-    """A disk may have damaged it. Whoever steps over it has lost none of its neighbours."""
 def test_a_message_that_cannot_be_read_is_not_told_of_where_it_is_not_met_any_more() -> None:
     """Its queue was set elsewhere before it was told: who follows the hint then would skip what is between."""
     broken = encode_record(topic="t", body=b"damaged")
@@ -184,6 +184,9 @@ def test_a_message_that_cannot_be_read_is_not_told_of_where_it_is_not_met_any_mo
         assert bodies(consumer) == [b"7"]
 
 
+@pytest.mark.parametrize("count", [3, 300])
+def test_a_message_that_cannot_be_read_is_named_once_those_before_it_are_handed_out(count: int) -> None:
+    """A disk may have damaged it. Whoever steps over it has lost none of its neighbours."""
     broken = encode_record(topic="t", body=b"whole", queue_offset=count).replace(b"whole", b"holes")
     with PullConsumer("127.0.0.1:1") as consumer:
         consumer.assign([QUEUE])
@@ -266,6 +269,31 @@ def test_an_offset_that_is_gone_is_the_caller_s_to_decide() -> None:
             consumer.poll(60_000)
         consumer.seek(QUEUE, caught.value.next_offset)
         assert bodies(consumer) == [b"7"]
+
+
+@pytest.mark.parametrize("in_bulk", [False, True])
+def test_another_topic_of_the_name_is_the_caller_s_to_decide(in_bulk: bool) -> None:
+    """Who was busy while the topic was deleted and made anew is told, also where it has grown beyond his offset since:
+    from where on, and once."""
+    remade = pull_answer(record(1), next_offset=2, max_offset=90, deleted_ms=7)
+    if in_bulk:
+        told = [BULK_READ, answer(ResponseCode.RMQ_TOPIC_REMADE, remark="Topic 't' was deleted and made anew.")]
+    else:
+        told = [PULLED, remade]
+    cluster = OneBroker(
+        *(*(OURS if in_bulk else STOCK), PULLED, pull_answer(record(0), next_offset=1, max_offset=100), *told),
+        *(PULLED, pull_answer(record(0), next_offset=1, max_offset=1, deleted_ms=7)),
+        *(PULLED, pull_answer(record(1), next_offset=2, max_offset=2, deleted_ms=7)),
+    )
+    clock = ManualClock()
+    for consumer in cluster.read(group="g", clock=clock):
+        assert bodies(consumer) == [b"0"]
+        with pytest.raises(OffsetMoved, match=r"was deleted.*consumer.seek\(queue, 0\)") as caught:
+            consumer.poll(60_000)
+        clock.advance(seconds=1)
+        consumer.seek(QUEUE, caught.value.next_offset)
+        assert bodies(consumer) == [b"0"]
+        assert bodies(consumer) == [b"1"]
 
 
 class ArrivedTogether:
