@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 import threading
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from rmqspark.client.pushing.listening import LEFT_FOR_MS, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rmqspark.client.pushing.listening import Outcome
     from rmqspark.client.pushing.process_queue import Batch
     from rmqspark.clock import Clock
+
+
+_log = logging.getLogger(__name__)
 
 
 class Consumes(Protocol):
@@ -102,6 +108,14 @@ class Workers:
     def _consume(self, number: int, batch: Batch) -> None:
         began_ms = self._clock.monotonic_ms()
         self._begun[number] = Begun(batch, began_ms)
-        outcome = self._consumes.consume(batch)
+        outcome = self._outcome(batch)
         self._begun[number] = None
         self._report(batch, outcome, Took(began_ms, self._clock.monotonic_ms()))
+
+    def _outcome(self, batch: Batch) -> Outcome | None:
+        try:
+            return self._consumes.consume(batch)
+        except Exception:  # noqa: BLE001 - a bug, or no memory to tell of a failure: the queue would stand still for ever
+            with suppress(Exception):
+                _log.exception("What became of %d messages of %s is not known", len(batch.messages), batch.of.queue)
+            return Outcome(batch.messages, LEFT_FOR_MS, failed=True)
