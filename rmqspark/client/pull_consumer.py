@@ -147,7 +147,8 @@ class PullConsumer:
     # --- what the group has consumed ---------------------------------------------------------------------------------
 
     def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
-        """Records for the group that everything before these offsets is consumed; by default, what `poll` returned."""
+        """Records for the group that everything before these offsets is consumed; by default, what `poll` returned.
+        InvalidArgument for one beyond the end of its queue: what was there is gone."""
         with self._in_turn():
             self._check_open()
             group = self._group_of("commit")
