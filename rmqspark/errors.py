@@ -163,7 +163,8 @@ class SubscriptionOutdated(NotFound):
 
 
 class OffsetMoved(RmqError):
-    """The offset asked for is outside the queue; `next_offset` is the nearest one inside."""
+    """The offset asked for is outside the queue, or was one of another topic of its name; `next_offset` is where to go
+    on."""
 
     def __init__(self, message: str, *, next_offset: int, hint: str = "") -> None:
         super().__init__(message, hint=hint)

@@ -147,7 +147,7 @@ class Broker:
         parts.set_store_host(self._whereabouts.store_host)
         if isinstance(parts.role, MasterRole):
             await parts.role.listen(server.port)
-        running.callback(parts.pulls.stop_waiting)
+        running.callback(parts.pulls.held.stop)
         if given.config.exports_metrics:
             await running.enter_async_context(_exporter_of(given.config, parts))
 

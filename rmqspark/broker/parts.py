@@ -166,7 +166,7 @@ class Parts:
             clock,
             partial(check_pull_again, self.guard),
         )
-        store.on_readable = self.pulls.messages_arrived
+        store.on_readable = self.pulls.held.messages_arrived
         self._clock = clock
         self.settings = SettingsInForce(config, given.store_config, self._adopt)
         self.metrics = BrokerMetrics(given, self)

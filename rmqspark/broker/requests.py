@@ -176,7 +176,7 @@ def _about_reads(given: Given, parts: Parts) -> Iterator[Routes]:
 def _about_administration(given: Given, parts: Parts) -> Iterator[Routes]:
     config, clock, store, tables, clients = given.config, given.clock, parts.store, parts.tables, parts.clients
     topics = tables.topics
-    deletion = TopicDeletion(tables, store, parts.appender, parts.pulls.topic_deleted)
+    deletion = TopicDeletion(tables, store, parts.appender, parts.pulls.held.topic_deleted)
     creations = parts.counted.creations
     yield TopicHandlers(config, topics, parts.publisher, deletion, creations, clock).routes()
     yield GroupHandlers(config, tables, creations, clock).routes()

@@ -33,7 +33,7 @@ def rounds(given: Given, parts: Parts) -> list[Coroutine[Any, Any, None]]:
 def _of_any(given: Given, parts: Parts) -> list[Coroutine[Any, Any, None]]:
     clock, tables = given.clock, parts.tables
     return [
-        _every(lambda: parts.pulls.scan_interval_ms, parts.pulls.scan),
+        _every(lambda: parts.pulls.scan_interval_ms, parts.pulls.held.scan),
         _every(_CLEANING_INTERVAL_MS, parts.heartbeats.expire),
         _every(_CLEANING_INTERVAL_MS, lambda: tables.locks.expire(clock.monotonic_ms())),
         _every(_CLEANING_INTERVAL_MS, lambda: parts.queries.expire(given.steady.now_ms())),

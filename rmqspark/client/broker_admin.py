@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-import zlib
 from itertools import starmap
 from typing import TYPE_CHECKING, TypeVar
 
+from rmqspark.client.broker_facts import config_of, metrics_of, runtime_of, setting_line
 from rmqspark.client.futures import then
-from rmqspark.errors import BodyError, InvalidArgument, MessageNotFound, NotFound, ServerFault
+from rmqspark.errors import MessageNotFound, NotFound, ServerFault
 from rmqspark.protocol.bodies.admin import (
     ConsumerConnection,
     ConsumeStats,
@@ -17,7 +16,7 @@ from rmqspark.protocol.bodies.admin import (
     SubscriptionGroupTable,
     TopicStatsTable,
 )
-from rmqspark.protocol.bodies.route import KVTable, TopicConfig, TopicList
+from rmqspark.protocol.bodies.route import TopicConfig, TopicList
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.headers.admin import (
     CreateTopicRequestHeader,
@@ -34,7 +33,6 @@ from rmqspark.protocol.headers.consume import (
     ViewMessageRequestHeader,
 )
 from rmqspark.protocol.names import AUTO_CREATE_TOPIC
-from rmqspark.settings import HIDDEN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -48,12 +46,7 @@ if TYPE_CHECKING:
 
 ADMIN_TIMEOUT_MS = 5_000  # RocketMQ's admin client
 QUERY_TIMEOUT_MS = 18_000
-MAX_METRICS_BYTES = 256 << 20
 LATEST_MS = (1 << 63) - 1
-SINGLE_TAG = "SINGLE_TAG"
-# In names of settings: initAuthenticationUser and innerClientAuthenticationCredentials hold passwords, headers of
-# exporters tokens.
-_SECRETS = re.compile("password|passwd|secret|credential|accesskey|token|initauthenticationuser|exporterheader", re.I)
 
 T = TypeVar("T")
 
@@ -212,7 +205,7 @@ class BrokerAdmin:
     def update_config(self, settings: Mapping[str, str]) -> None:
         """Sets these, under RocketMQ's names. NoPermission where that takes a restart, InvalidArgument for what is no
         line of Java's properties."""
-        body = "".join(starmap(_line, settings.items()))
+        body = "".join(starmap(setting_line, settings.items()))
         self._call(RequestCode.UPDATE_BROKER_CONFIG, None, body.encode())
 
     def runtime(self) -> dict[str, str]:
@@ -222,50 +215,6 @@ class BrokerAdmin:
     def metrics(self) -> str:
         """Its metrics in Prometheus' text format. NotSupported of RocketMQ's brokers, which have an exporter for it."""
         return metrics_of(self.broker.call(RequestCode.RMQ_METRICS, timeout_ms=QUERY_TIMEOUT_MS))
-
-
-def metrics_of(response: Response) -> str:
-    """What RMQ_METRICS answers. Raises BodyError for what is not that, or grows beyond all reason."""
-    inflate = zlib.decompressobj()
-    try:
-        text = inflate.decompress(response.body, MAX_METRICS_BYTES)
-    except zlib.error as error:
-        raise BodyError(f"The metrics are damaged: {error}.") from error
-    if not inflate.eof:
-        raise BodyError(f"The metrics are cut off, or more than {MAX_METRICS_BYTES} bytes.")
-    return str(text, "utf-8", "replace")
-
-
-def config_of(response: Response) -> dict[str, str]:
-    """What GET_BROKER_CONFIG answers. RocketMQ's brokers answer with all that is in their file, passwords too."""
-    text = str(response.body, "utf-8", "replace")
-    pairs = (line.split("=", 1) for line in text.splitlines() if "=" in line and not line.startswith("#"))
-    return {name.strip(): _shown(name, value.strip()) for name, value in pairs}
-
-
-def _shown(name: str, value: str) -> str:
-    return HIDDEN if value and _SECRETS.search(name) else value
-
-
-def _line(name: str, value: str) -> str:
-    """InvalidArgument for more than one: that would be another setting. More ends a line than what ends one on a
-    keyboard, and half a character is no text."""
-    both = f"{name}{value}"
-    if not name.strip() or "=" in name or both.splitlines() != [both] or not _is_text(both):
-        raise InvalidArgument(f"{name!r} = {value!r} is no setting: both are one line, the name without a '='.")
-    return f"{name}={value}\n"
-
-
-def _is_text(text: str) -> bool:
-    try:
-        return bool(text.encode())
-    except UnicodeEncodeError:
-        return False
-
-
-def runtime_of(response: Response) -> dict[str, str]:
-    """What GET_BROKER_RUNTIME_INFO answers."""
-    return KVTable.decode(response.body).table
 
 
 def _topic_config(response: Response) -> TopicConfig | None:

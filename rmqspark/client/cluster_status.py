@@ -9,7 +9,8 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from rmqspark.client.broker_admin import ADMIN_TIMEOUT_MS, config_of, runtime_of
+from rmqspark.client.broker_admin import ADMIN_TIMEOUT_MS
+from rmqspark.client.broker_facts import config_of, runtime_of
 from rmqspark.client.futures import then
 from rmqspark.client.replicas import ReplicaQuestions, Replicas
 from rmqspark.client.user_topics import user_topics

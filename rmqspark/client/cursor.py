@@ -35,12 +35,14 @@ class Ask(Enum):
 
 
 class Fetched(NamedTuple):
-    """What one request brought, not yet decoded. `sizes` of the records where the broker told them."""
+    """What one request brought, not yet decoded. `sizes` of the records where the broker told them; of pulls
+    `topic_deleted_ms`, when a topic of this name was last deleted."""
 
     next_offset: int
     max_offset: int
     records: bytes | memoryview
     sizes: NDArray[int32] | None = None
+    topic_deleted_ms: int | None = None
 
 
 class Cursor:
@@ -51,6 +53,7 @@ class Cursor:
         self.position: int | None = None  # None: to be found out (committed, or the queue's beginning or end)
         self.fetch_offset = 0
         self.max_offset: int | None = None  # as last told by the broker; None: nothing was told yet
+        self.topic_deleted_ms: int | None = None  # as its broker told since the last seek
         self.generation = 0
         self.asking: Ask | None = None  # the request under way
         self.failure: RmqError | None = None
@@ -64,6 +67,7 @@ class Cursor:
     def seek(self, queue_offset: int) -> None:
         """Goes on at `queue_offset`; everything fetched or on its way is dropped."""
         self.position = queue_offset
+        self.topic_deleted_ms = None
         self.ask_again()
 
     def ask_again(self) -> None:
@@ -112,6 +116,8 @@ class Cursor:
         self.failure = None
         self.max_offset = fetched.max_offset
         self.fetch_offset = fetched.next_offset
+        if fetched.topic_deleted_ms is not None:
+            self.topic_deleted_ms = max(self.topic_deleted_ms or 0, fetched.topic_deleted_ms)
         self._chunks.append(fetched)
 
     def failed(self, error: RmqError, retry_at_ms: int) -> None:

@@ -87,21 +87,15 @@ class Delivery:
     def deliver(self, parcel: Parcel, target: Target, timeout_ms: int) -> list[SendReceipt]:
         """Tries until it is stored, the tries are used up or the time is over; then raises what went wrong last."""
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
-        queue = self._queue(parcel.topic, target, None)
-        if not self._has_time(deadline_ms):
-            raise Unreachable(
-                f"It took more than {timeout_ms} ms to find out where topic {parcel.topic!r} is. Nothing was sent.",
-                address=self._cluster.namesrv,
-            )
+        queue, _ = self._first_queue(parcel.topic, target, deadline_ms, timeout_ms)
         return self._try(parcel, target, queue, deadline_ms, failed=0)
 
     def deliver_later(
         self, parcel: Parcel, target: Target, timeout_ms: int, second_tries: Executor
     ) -> Future[SendReceipt]:
         """Sends one message and returns; further tries, should they be needed, run on a thread of `second_tries`."""
-        began_ms = self._clock.monotonic_ms()
-        deadline_ms = began_ms + timeout_ms
-        queue = self._queue(parcel.topic, target, None)
+        deadline_ms = self._clock.monotonic_ms() + timeout_ms
+        queue, began_ms = self._first_queue(parcel.topic, target, deadline_ms, timeout_ms)
 
         def stored(response: Response) -> SendReceipt:
             (receipt,) = receipts(parcel, queue, response)
@@ -117,7 +111,7 @@ class Delivery:
                     return second_tries.submit(self._second_try, parcel, target, queue, deadline_ms, error)
             raise error
 
-        return or_else(then(self._submit(parcel, queue, timeout_ms), stored), second_try)
+        return or_else(then(self._submit(parcel, queue, deadline_ms - began_ms), stored), second_try)
 
     def deliver_oneway(self, parcel: Parcel, target: Target) -> None:
         """Writes it to the connection; whether it arrives, nobody hears. Never tried again."""
@@ -155,6 +149,16 @@ class Delivery:
                 if not self._try_again(error, failed, deadline_ms, target):
                     raise
                 queue = self._other_queue(error, parcel.topic, target, queue, deadline_ms)
+
+    def _first_queue(self, topic: str, target: Target, deadline_ms: int, timeout_ms: int) -> tuple[MessageQueue, int]:
+        """And what time it is when it is known."""
+        queue, now_ms = self._queue(topic, target, None), self._clock.monotonic_ms()
+        if now_ms >= deadline_ms:
+            raise Unreachable(
+                f"It took more than {timeout_ms} ms to find out where topic {topic!r} is. Nothing was sent.",
+                address=self._cluster.namesrv,
+            )
+        return queue, now_ms
 
     def _queue(self, topic: str, target: Target, avoid_broker: str | None) -> MessageQueue:
         queues = self._cluster.route_to_publish(topic).publish_queues

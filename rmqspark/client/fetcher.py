@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rmqspark.client.broker_client import NO_GROUP, SUSPEND_MS
 from rmqspark.client.cursor import CHUNK_BYTES, Ask, Fetched
-from rmqspark.client.futures import after, at_hand, then
+from rmqspark.client.futures import after, at_hand, rephrased, then
 from rmqspark.client.pull_request import PullStatus
-from rmqspark.errors import OffsetMoved, RmqError
+from rmqspark.errors import OffsetMoved, RmqError, TopicRemade
 from rmqspark.protocol.headers.bulk import TO_THE_END
 from rmqspark.protocol.headers.consume import OFFSET_RESET
 
@@ -140,7 +140,7 @@ class Fetcher:
         in_bulk = able.reads_in_bulk(self._sql) and not self._looks_for_reset(cursor)
         if cursor.ask(bulk=in_bulk) is Ask.BULK:
             return self._ask_bulk(broker, cursor)
-        queue, queue_offset = cursor.queue, cursor.fetch_offset
+        queue, queue_offset, deleted_ms = cursor.queue, cursor.fetch_offset, cursor.topic_deleted_ms
         future = broker.submit_pull(
             queue,
             queue_offset,
@@ -150,7 +150,7 @@ class Fetcher:
             sql=self._sql,
             suspend_ms=SUSPEND_MS,
         )
-        return then(future, lambda result: _from_pull(result, cursor, queue_offset))
+        return then(future, lambda result: _from_pull(result, queue, queue_offset, deleted_ms))
 
     def _looks_for_reset(self, cursor: Cursor) -> bool:
         """Brokers tell a pull that an operator has set the group elsewhere, and no bulk read; so of a long backlog a
@@ -171,23 +171,35 @@ class Fetcher:
             max_bytes=CHUNK_BYTES,
             tags=None if self._tags == "*" else self._tags,
             sql=self._sql,
+            topic_deleted_ms=cursor.topic_deleted_ms,
             group=self._group,
         )
-        return then(future, _from_bulk)
+        return then(rephrased(future, _as_moved), _from_bulk)
 
 
 def _from_bulk(chunk: BulkChunk) -> Fetched:
     return Fetched(chunk.next_offset, chunk.max_offset, chunk.records, chunk.sizes)
 
 
-def _from_pull(result: PullResult, cursor: Cursor, queue_offset: int) -> Fetched | Reset:
-    """RocketMQ's offset corrections are errors to the user, for messages were lost or never were; a reset is not."""
+def _as_moved(error: BaseException) -> BaseException:
+    return _moved_with_topic(error.message, 0) if isinstance(error, TopicRemade) else error
+
+
+def _moved_with_topic(reason: str, begin: int) -> OffsetMoved:
+    return OffsetMoved(reason, next_offset=begin, hint=f"Read it from its beginning: consumer.seek(queue, {begin}).")
+
+
+def _from_pull(result: PullResult, queue: MessageQueue, queue_offset: int, deleted_ms: int | None) -> Fetched | Reset:
+    """RocketMQ's offset corrections are errors to the user, for messages were lost or never were; a reset is not. So is
+    another topic of the name: `deleted_ms` says which deletion was known of."""
     if result.status is PullStatus.OFFSET_MOVED and result.reason == OFFSET_RESET:
         return Reset(result.next_offset)
+    if deleted_ms is not None and (result.topic_deleted_ms or 0) > deleted_ms:
+        raise _moved_with_topic(f"The topic of {queue} was deleted, and this is another one.", result.min_offset)
     if result.status is PullStatus.OFFSET_MOVED:
         raise OffsetMoved(
-            f"Offset {queue_offset} of {cursor.queue} is not there: it has {result.min_offset} to {result.max_offset}.",
+            f"Offset {queue_offset} of {queue} is not there: it has {result.min_offset} to {result.max_offset}.",
             next_offset=result.next_offset,
             hint=f"Go on with consumer.seek(queue, {result.next_offset}).",
         )
-    return Fetched(result.next_offset, result.max_offset, result.records)
+    return Fetched(result.next_offset, result.max_offset, result.records, topic_deleted_ms=result.topic_deleted_ms)

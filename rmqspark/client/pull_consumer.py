@@ -1,28 +1,22 @@
 """Reads chosen queues, from where the caller says, at the caller's pace.
 
-`cursor` knows where each queue stands, `fetcher` asks the brokers, `received` decodes; this asks ahead for every queue
-that has room, takes in what has arrived, and hands out what is decoded. Backlog is read with rmqspark's bulk reads
-where the broker has them; at the tail a pull waits in the broker, one for each queue: none is starved, nothing is
-polled for, and a message is here as soon as it is readable.
+`cursor` knows where each queue stands, `fetcher` asks the brokers, `read_ahead` has it ask before anybody wants the
+messages, and hands them out; this has the calls of users, who take turns.
 """
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
-from collections import deque
 from collections.abc import Iterable
-from functools import partial
 from typing import TYPE_CHECKING, Literal, cast
 
 from rmqspark.client.arguments import takes_what_it_says
 from rmqspark.client.cluster_client import ClusterClient
-from rmqspark.client.cursor import CHUNK_BYTES, Cursor
 from rmqspark.client.expressions import check_sql, tag_test
-from rmqspark.client.fetcher import Fetcher, Reset, Started
-from rmqspark.client.received import first_unreadable, received_all
-from rmqspark.errors import AlreadyClosed, GroupNotFound, InvalidArgument, RecordError, RmqError
+from rmqspark.client.fetcher import Fetcher
+from rmqspark.client.read_ahead import ReadAhead
+from rmqspark.errors import AlreadyClosed, GroupNotFound, InvalidArgument
 from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.names import check_group
 
@@ -32,16 +26,10 @@ if TYPE_CHECKING:
     from typing import Self
 
     from rmqspark.client.broker_client import BrokerClient
-    from rmqspark.client.cursor import Fetched
-    from rmqspark.client.fetcher import Arrival
+    from rmqspark.client.cursor import Cursor
     from rmqspark.clock import Clock
     from rmqspark.model import ReceivedMessage
     from rmqspark.remoting.access import Access
-
-MAX_AHEAD_BYTES = 64 << 20  # fetched or asked for beyond what was handed out, all queues together
-RETRY_MS = 1_000
-START_MS = 1_000
-_log = logging.getLogger(__name__)
 
 
 @takes_what_it_says
@@ -72,19 +60,14 @@ class PullConsumer:
         if max_poll_messages < 1:
             raise InvalidArgument(f"max_poll_messages is 1 or more, not {max_poll_messages}.")
         self.group = check_group(group) if group is not None else None
-        self._accept = tag_test(tags)
+        accept = tag_test(tags)
         if sql is not None:
             check_sql(sql, tags)
         self._cluster = ClusterClient(namesrv, clock=clock, access=access)
-        self._clock = self._cluster.clock
-        self._max_poll_messages = max_poll_messages
         self._fetcher = Fetcher(self._cluster, group, tags.strip() or "*", sql, start)
+        self._reading = ReadAhead(self._fetcher, accept, max_poll_messages, self._cluster.clock)
         self._turn = threading.RLock()
         self._pid = os.getpid()
-        self._cursors: dict[MessageQueue, Cursor] = {}
-        self._order: deque[Cursor] = deque()
-        self._taken_from: dict[Cursor, int | None] = {}  # where the cursors stood before the last hand-out
-        self._unreadable: RmqError | None = None
         self._closed = False
 
     def __enter__(self) -> Self:
@@ -104,16 +87,11 @@ class PullConsumer:
         wanted = _checked_queues(queues)
         with self._in_turn():
             self._check_open()
-            before = self._cursors
-            self._cursors = {queue: before.get(queue) or Cursor(queue) for queue in wanted}
-            self._order = deque(self._cursors.values())
-            for queue in before.keys() - self._cursors.keys():
-                before[queue].ask_again()  # its answer under way, an error perhaps, is nobody's any more
-            self._unreadable = None  # a queue that is still read tells it again
+            self._reading.assign(wanted)
 
     @property
     def assignment(self) -> list[MessageQueue]:
-        return list(self._cursors)
+        return list(self._reading.cursors)
 
     # --- where to read -----------------------------------------------------------------------------------------------
 
@@ -161,31 +139,21 @@ class PullConsumer:
         that queues read from "latest" begin where they end now.
         """
         with self._in_turn():
-            if not self._cursors:
+            if not self._reading.cursors:
                 self._check_open()
                 raise InvalidArgument("No queue is assigned.", hint="consumer.assign(consumer.queues(topic))")
-            began_ms = self._clock.monotonic_ms()
-            self._taken_from = {}  # what the last poll returned is not taken back any more
-            try:
-                messages = self._poll(began_ms, timeout_ms)
-            except RmqError:
-                raise
-            except BaseException:  # Ctrl-C above all: nobody gets what was taken, so it is read again; it rises
-                self._take_back()
-                raise
-            if not messages:
-                self._raise_if_nothing_works()
-            return messages
+            return self._reading.poll(timeout_ms, self._check_open)
 
     # --- what the group has consumed ---------------------------------------------------------------------------------
 
     def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
-        """Records for the group that everything before these offsets is consumed; by default, what `poll` returned."""
+        """Records for the group that everything before these offsets is consumed; by default, what `poll` returned.
+        InvalidArgument for one beyond the end of its queue: what was there is gone."""
         with self._in_turn():
             self._check_open()
             group = self._group_of("commit")
             if offsets is None:
-                places = ((queue, cursor.position) for queue, cursor in self._cursors.items())
+                places = ((queue, cursor.position) for queue, cursor in self._reading.cursors.items())
                 offsets = {queue: position for queue, position in places if position is not None}
             under_way = [
                 (queue, position, self._broker(queue).submit_commit(group, queue.topic, queue.queue_id, position))
@@ -205,7 +173,7 @@ class PullConsumer:
     def close(self) -> None:
         """Closes the connections; a `poll` under way ends with AlreadyClosed. Commits nothing. Again: does nothing."""
         self._closed = True
-        self._fetcher.wake()
+        self._reading.wake()
         with self._in_turn():
             self._cluster.close()
 
@@ -221,103 +189,7 @@ class PullConsumer:
         not here to pass it on. It goes on where its parent stood."""
         self._pid = os.getpid()
         self._turn = threading.RLock()
-        self._fetcher.begin_anew()
-        for cursor in self._order:
-            cursor.ask_again()
-
-    def _poll(self, began_ms: int, timeout_ms: int) -> list[ReceivedMessage]:
-        while True:
-            self._check_open()
-            self._taken_from = {}
-            self._take_in(self._fetcher.arrivals(0))
-            self._fetch_ahead()
-            messages = self._hand_out()
-            is_starting = any(cursor.is_starting for cursor in self._order)
-            patience_ms = max(timeout_ms, START_MS) if is_starting else timeout_ms
-            left_ms = began_ms + patience_ms - self._clock.monotonic_ms()
-            if messages or left_ms <= 0:
-                return messages
-            self._take_in(self._fetcher.arrivals(min(left_ms, RETRY_MS)))
-
-    def _fetch_ahead(self) -> None:
-        now_ms = self._clock.monotonic_ms()
-        ahead_bytes = sum(cursor.bytes_ahead for cursor in self._order)
-        for cursor in self._order:
-            room = ahead_bytes < MAX_AHEAD_BYTES or not cursor.backlogged
-            if not room or not cursor.wants_fetch(now_ms):
-                continue
-            self._fetcher.fetch(cursor)
-            ahead_bytes += CHUNK_BYTES
-
-    def _take_in(self, arrivals: Iterable[Arrival]) -> None:
-        """Takes in all that has arrived; then raises the first error among it that does not pass by itself.
-
-        Arrivals come once: one that an error before it kept from its cursor would leave that cursor waiting for ever.
-        """
-        lasting: RmqError | None = None
-        for cursor, generation, outcome in arrivals:
-            if generation != cursor.generation:
-                continue
-            if isinstance(outcome, Started):
-                cursor.started(outcome.position)
-            elif isinstance(outcome, Reset):
-                cursor.seek(outcome.position)
-            elif not isinstance(outcome, RmqError):
-                cursor.arrived(outcome)
-            else:
-                self._note_failure(cursor, outcome)
-                if lasting is None and not outcome.retriable:
-                    lasting = outcome
-        if lasting is not None:
-            raise lasting
-
-    def _note_failure(self, cursor: Cursor, error: RmqError) -> None:
-        if cursor.failure is None and error.retriable:
-            _log.warning("Queue %s cannot be read, and is tried again every second: %s", cursor.queue, error)
-        cursor.failed(error, self._clock.monotonic_ms() + RETRY_MS if error.retriable else 0)
-
-    def _hand_out(self) -> list[ReceivedMessage]:
-        """From the queues in turn, beginning with another one each time. Raises what is wrong with a message."""
-        if self._unreadable is not None:
-            error, self._unreadable = self._unreadable, None
-            raise error
-        messages: list[ReceivedMessage] = []
-        self._taken_from = {cursor: cursor.position for cursor in self._order}
-        self._order.rotate(-1)
-        try:
-            for cursor in self._order:
-                while (room := self._max_poll_messages - len(messages)) > 0:
-                    taken = cursor.take(room, partial(self._decode, cursor))
-                    if not taken:
-                        break
-                    messages += taken
-        except RmqError as error:
-            if not messages:
-                raise
-            self._unreadable = error  # told by the next poll: what other queues gave counts as handed out
-        return messages
-
-    def _take_back(self) -> None:
-        """What was taken and not handed out is read again; so is what arrived and may not have been taken in."""
-        for cursor in self._order:
-            cursor.position = self._taken_from.get(cursor, cursor.position)
-            cursor.ask_again()
-
-    def _decode(self, cursor: Cursor, chunk: Fetched) -> list[ReceivedMessage]:
-        """Of a chunk with a message that cannot be read those before it; where it is the first the error says where."""
-        try:
-            messages = received_all(chunk.records, cursor.queue.broker_name, chunk.sizes)
-        except RecordError as error:
-            at, queue_offset = first_unreadable(chunk.records)
-            if not at:
-                raise _located(error, cursor.queue, queue_offset) from None
-            messages = received_all(cursor.cut(at, queue_offset).records, cursor.queue.broker_name)
-        return list(filter(self._accept, messages)) if self._accept else messages
-
-    def _raise_if_nothing_works(self) -> None:
-        failures = [cursor.failure for cursor in self._order]
-        if failures[0] is not None and None not in failures:
-            raise failures[0]
+        self._reading.begin_anew()
 
     def _position(self, cursor: Cursor) -> int:
         """Where the cursor stands; finds out where a new one begins."""
@@ -341,7 +213,7 @@ class PullConsumer:
 
     def _cursor(self, queue: MessageQueue) -> Cursor:
         self._check_open()
-        cursor = self._cursors.get(queue)
+        cursor = self._reading.cursors.get(queue)
         if cursor is None:
             raise InvalidArgument(f"Queue {queue} is not assigned.", hint="Name it in consumer.assign(...) first.")
         return cursor
@@ -368,10 +240,3 @@ def _checked_queues(queues: Iterable[MessageQueue]) -> list[MessageQueue]:
             f"{queues!r:.80} are no queues.", hint=f'Those of a topic: consumer.assign(consumer.queues("{name}")).'
         )
     return listed
-
-
-def _located(error: RecordError, queue: MessageQueue, queue_offset: int) -> RecordError:
-    return RecordError(
-        f"Message {queue_offset} of {queue} cannot be read: {error.message}",
-        hint=f"Step over it: consumer.seek(queue, {queue_offset + 1}).",
-    )

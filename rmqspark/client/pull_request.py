@@ -24,7 +24,8 @@ class PullStatus(Enum):
 
 
 class PullResult(NamedTuple):
-    """`records` lie back to back; `reason` is the broker's word for the status, e.g. OFFSET_TOO_SMALL."""
+    """`records` lie back to back; `reason` is the broker's word for the status, e.g. OFFSET_TOO_SMALL.
+    `topic_deleted_ms` is when a topic of this name was last deleted there, 0 if never; None where it does not know."""
 
     status: PullStatus
     next_offset: int
@@ -32,6 +33,7 @@ class PullResult(NamedTuple):
     max_offset: int
     records: bytes | memoryview
     reason: str
+    topic_deleted_ms: int | None = 0
 
 
 def pull_header(
@@ -75,6 +77,7 @@ def pull_result(response: Response) -> PullResult:
     if status is None:
         raise from_response(response.code, response.remark)
     header = response.header(PullMessageResponseHeader)
+    deleted_ms = header.topicDeleted or 0
     return PullResult(
         status,
         header.nextBeginOffset,
@@ -82,4 +85,5 @@ def pull_result(response: Response) -> PullResult:
         header.maxOffset,
         memoryview(response.body),
         response.remark or "",
+        None if deleted_ms < 0 else deleted_ms,
     )

@@ -295,6 +295,7 @@ class PushConsumer:
 
     def _leave(self) -> None:
         self._rebalancer.stop()
+        self._rebalancer.let_go()
         self._membership.leave(sorted(self._lookout.brokers))
         self._cluster.close()
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from rmqspark.client.broker_admin import ADMIN_TIMEOUT_MS, config_of, runtime_of
+from rmqspark.client.broker_admin import ADMIN_TIMEOUT_MS
+from rmqspark.client.broker_facts import config_of, runtime_of
 from rmqspark.client.cluster_status import BrokerStatus
 from rmqspark.client.futures import then
 from rmqspark.client.queries import seen_queries

@@ -12,7 +12,7 @@ from rmqspark.broker.delays.delayed_messages import DelayedMessages
 from rmqspark.broker.delays.deliveries import Deliveries
 from rmqspark.broker.flusher import Flusher
 from rmqspark.broker.half_messages import HalfMessages
-from rmqspark.broker.handlers.pulls import PullHandlers
+from rmqspark.broker.held_pulls import HeldPulls
 from rmqspark.broker.locks import QueueLocks
 from rmqspark.broker.long_poll import ParkedPulls
 from rmqspark.broker.offsets import ConsumerOffsets
@@ -206,7 +206,7 @@ BUGS = (
     _bug("readable before it is on disk", 946, (Writer, "dispatch_safe", _dispatch_all)),
     _bug("answered before its fsync", 17, (Flusher, "_carry_out", _settle_then_sync)),
     _bug("error of an fsync swallowed", 402, (Flusher, "_carry_out", _sync_come_what_may)),
-    _bug("waiting pull misses its wake-up", 7, (PullHandlers, "_wake", _nothing)),
+    _bug("waiting pull misses its wake-up", 7, (HeldPulls, "_wake", _nothing)),
     _bug("waiting pull is never given up", 7, (ParkedPulls, "due", _due_never)),
     _bug(
         "answered on another connection",

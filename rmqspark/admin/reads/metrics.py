@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rmqspark.admin.metrics import exposition
-from rmqspark.client.broker_admin import metrics_of
+from rmqspark.client.broker_facts import metrics_of
 from rmqspark.client.futures import then
 from rmqspark.errors import NotSupported, RmqError
 from rmqspark.protocol.codes import RequestCode

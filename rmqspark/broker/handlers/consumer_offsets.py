@@ -2,9 +2,10 @@
 GET_ALL_CONSUMER_OFFSET (43): how far groups have come. And ours, RMQ_GROUP_RESETS (30030).
 
 RocketMQ's ConsumerManageProcessor and, for 222, AdminBrokerProcessor with useServerSideResetOffset; spec: requests,
-sections 5 and 7, observed. A commit for a group that does not exist is refused. A reset is kept here and told to the
-next pull; clients of versions that want it pushed (220) are told the same way, and queries of ours ask for it (30030).
-It is answered when it is on disk: an operator who was told that a group is set need not look again.
+sections 5 and 7, observed. A commit for a group that does not exist is refused, and one beyond the end of its queue,
+which RocketMQ takes. A reset is kept here and told to the next pull; clients of versions that want it pushed (220) are
+told the same way, and queries of ours ask for it (30030). It is answered when it is on disk: an operator who was told
+that a group is set need not look again.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ class ConsumerOffsetHandlers:
 
     def __init__(self, config: BrokerConfig, store: MessageStore, tables: BrokerTables, clock: Clock) -> None:
         self._broker_name = config.broker_name
+        self._is_slave = config.is_slave
         self._resets_here = config.use_server_side_reset_offset
         self._store = store
         self._tables = tables
@@ -81,8 +83,7 @@ class ConsumerOffsetHandlers:
         header = request.header
         self._groups.require(header.consumerGroup)
         self._check_queue(self._topics.require(header.topic), header.queueId)
-        if header.commitOffset < 0:
-            raise InvalidArgument(f"{header.commitOffset} is no offset to commit.")
+        self._check_offset(header)
         if self._offsets.commit(header.consumerGroup, header.topic, header.queueId, header.commitOffset):
             return Reply()
         return Reply(remark=_PREVIOUSLY_RESET)
@@ -137,6 +138,18 @@ class ConsumerOffsetHandlers:
 
     def _is_young(self, topic: str, queue_id: int) -> bool:
         return self._store.queues.min_offset(topic, queue_id) <= 0 and self._store.queues.is_recent(topic, queue_id)
+
+    def _check_offset(self, header: UpdateConsumerOffsetRequestHeader) -> None:
+        """A reader that is ahead of the queue speaks of messages that are gone, with the end of a log or a topic of the
+        same name: those that take their places are not consumed. But a slave may lag behind."""
+        offset, end = header.commitOffset, self._store.queues.max_offset(header.topic, header.queueId)
+        if offset < 0:
+            raise InvalidArgument(f"{offset} is no offset to commit.")
+        if offset > end and not self._is_slave:
+            raise InvalidArgument(
+                f"{offset} is no offset to commit: queue {header.queueId} of {header.topic} ends at {end}.",
+                hint="What was there has been lost with the end of the log, or was deleted with its topic.",
+            )
 
     def _check_queue(self, topic: TopicConfig, queue_id: int) -> None:
         if not 0 <= queue_id < max(topic.readQueueNums, topic.writeQueueNums):

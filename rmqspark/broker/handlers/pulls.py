@@ -1,7 +1,7 @@
 """PULL_MESSAGE (11) and LITE_PULL_MESSAGE (361): messages go out.
 
 A pull is checked, read, answered; one that finds nothing at the end of its queue and allows it is held by
-`long_poll.py` and run once more when something comes. The answer is a slice of the log, sent as it is read.
+`held_pulls.py` and run once more when something comes. The answer is a slice of the log, sent as it is read.
 RocketMQ's PullMessageProcessor; spec: requests, section 5, semantics, sections 8.5 to 8.7 and 9. Left out: class
 filters are refused; reading from a replica is never suggested; one limit of transfer for memory and disk; a SQL92
 expression is read again from the subscription instead of being kept with bloom data in consumerFilter.json, and one
@@ -10,12 +10,11 @@ that cannot be read is refused also where it comes with the pull: RocketMQ then 
 
 from __future__ import annotations
 
-import asyncio
-from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, cast
 
-from rmqspark.broker.long_poll import ParkedPull, ParkedPulls
+from rmqspark.broker.held_pulls import HeldPulls
+from rmqspark.broker.long_poll import ParkedPull
 from rmqspark.broker.subscriptions import parse_subscription
 from rmqspark.errors import (
     FilterNotFound,
@@ -23,7 +22,6 @@ from rmqspark.errors import (
     NoPermission,
     SubscriptionNotFound,
     SubscriptionOutdated,
-    TopicNotFound,
 )
 from rmqspark.protocol.bodies.client import SQL92
 from rmqspark.protocol.codes import RequestCode, ResponseCode
@@ -39,10 +37,7 @@ from rmqspark.remoting.router import Route, Routes
 from rmqspark.store.reading.reader import ReadResult, ReadStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    import numpy as np
-    from numpy.typing import NDArray
+    from collections.abc import Callable
 
     from rmqspark.broker.clients import ClientRegistry
     from rmqspark.broker.config import BrokerConfig
@@ -56,7 +51,6 @@ if TYPE_CHECKING:
     from rmqspark.protocol.bodies.admin import SubscriptionGroupConfig
     from rmqspark.protocol.bodies.route import TopicConfig
     from rmqspark.remoting.request import Request
-    from rmqspark.store.dispatcher import Readable
     from rmqspark.store.message_store import MessageStore
 
 PullRequest: TypeAlias = "Request[PullMessageRequestHeader]"
@@ -72,12 +66,9 @@ _CODES: Final = {
     ReadStatus.NO_MESSAGE_IN_QUEUE: ResponseCode.PULL_OFFSET_MOVED,
     ReadStatus.NO_MATCHED_LOGIC_QUEUE: ResponseCode.PULL_OFFSET_MOVED,
 }
-_WOKEN_A_TURN: Final = 16
-_OVERDUE_A_TURN: Final = 2  # some 0.4 ms; more where there are more than what takes this many turns:
-_OVERDUE_TURNS: Final = 2_500
-_OVERDUE_PAUSE_S: Final = 0.001
 _NO_FILTER: Final = "The broker's consumer filter data is not exist!Your expression may be wrong!"  # RocketMQ's words
 _MOVED: Final = frozenset(status.value for status, code in _CODES.items() if code == ResponseCode.PULL_OFFSET_MOVED)
+_NOT_KNOWN: Final = -1
 _EMPTY_QUEUE: Final = (ReadStatus.NO_MESSAGE_IN_QUEUE, ReadStatus.NO_MATCHED_LOGIC_QUEUE)
 
 
@@ -90,7 +81,7 @@ class PullPermit(NamedTuple):
 
 
 class PullHandlers:
-    """Answers pulls, at once or when messages come. Its `messages_arrived` is the store's `on_readable`."""
+    """Answers pulls, at once or when messages come. Those who wait for that are `held`."""
 
     def __init__(
         self,
@@ -116,10 +107,7 @@ class PullHandlers:
         self._departures = departures
         self._clock = clock
         self._check_again = check_again
-        self._parked: ParkedPulls[PullRequest] = ParkedPulls(limit=config.max_parked_pulls)
-        self._woken: deque[ParkedPull[PullRequest]] = deque()
-        self._overdue: deque[ParkedPull[PullRequest]] = deque()
-        self._may_park = True
+        self.held = HeldPulls(self._rerun, store, clock, limit=config.max_parked_pulls)
 
     def adopt(self, config: BrokerConfig) -> None:
         """Goes by these settings from the next pull on."""
@@ -136,61 +124,18 @@ class PullHandlers:
         if reset is not None:
             return self._reset_reply(permit, header, reset)
         reply = self._read(permit, header, header.queueOffset)
-        if header.sysFlag & PullFlag.COMMIT_OFFSET and header.commitOffset >= 0:
-            self._offsets.commit(header.consumerGroup, header.topic, header.queueId, header.commitOffset)
-        may_wait = header.sysFlag & PullFlag.SUSPEND and self._may_park and not request.oneway
+        max_offset = cast("PullMessageResponseHeader", reply.header).maxOffset
+        if header.sysFlag & PullFlag.COMMIT_OFFSET:
+            self._commit(header, max_offset)
+        may_wait = header.sysFlag & PullFlag.SUSPEND and self.held.is_open and not request.oneway
         if may_wait and (reply.code == ResponseCode.PULL_NOT_FOUND or _is_for_master(reply)):
-            self._park(request, permit, cast("PullMessageResponseHeader", reply.header).maxOffset)
+            self._park(request, permit, max_offset)
             return None
         return reply
-
-    def messages_arrived(self, readable: Iterable[Readable]) -> None:
-        """Wakes the pulls that were waiting for these; they are answered in the next turn of the loop."""
-        if len(self._parked):
-            for topic, queue_id, new_max_offset, tags_codes in readable:
-                self._wake(self._parked.arrived(topic, queue_id, new_max_offset, _as_ints(tags_codes)))
-
-    def topic_deleted(self, topic: str) -> None:
-        """Tells those who wait at its queues, and those who were just woken: in the next topic of the name their
-        offsets would mean other messages."""
-        ended = self._parked.take_topic(topic)
-        for pulls in (self._woken, self._overdue):
-            ended += [pull for pull in pulls if pull.topic == topic]
-            staying = [pull for pull in pulls if pull.topic != topic]
-            pulls.clear()
-            pulls.extend(staying)
-        for pull in ended:
-            pull.request.fail(TopicNotFound(topic))
-
-    def scan(self) -> None:
-        """Wakes what waited long enough, or missed something. To be called every `scan_interval_ms`.
-
-        That may be thousands, and none of them is in a hurry: they are run a few at a time, with pauses between.
-        """
-        self._store.tell_readers()  # or some would be sent on over messages that they have not been held against
-        now_ms = self._clock.monotonic_ms()
-        due = self._parked.due(now_ms, self._store.queues.max_offset, lambda request: request.connection.closed)
-        for pull in due:
-            pull.waited_enough = True
-        if due and not self._overdue:
-            asyncio.get_running_loop().call_soon(self._run_overdue)
-        self._overdue += due
-
-    @property
-    def held(self) -> int:
-        """How many pulls wait for messages."""
-        return len(self._parked)
 
     @property
     def scan_interval_ms(self) -> int:
         return 5_000 if self._config.long_polling_enable else 1_000
-
-    def stop_waiting(self) -> None:
-        """Answers all pulls that are held, and holds none from now on."""
-        self._may_park = False
-        for pulls in (self._woken, self._overdue, deque(self._parked.take_all())):
-            while pulls:
-                self._answer(pulls.popleft())
 
     # --- checks, in RocketMQ's order ---------------------------------------------------------------------------------
 
@@ -238,18 +183,36 @@ class PullHandlers:
             tag_codes=permit.wanted.tag_codes,
             record_filter=permit.wanted.sql,
         )
-        code = _CODES[result.status]
+        code, next_offset = _CODES[result.status], result.next_offset
         if result.status in _EMPTY_QUEUE and queue_offset == 0:
             code = ResponseCode.PULL_NOT_FOUND
         if config.is_slave and code == ResponseCode.PULL_OFFSET_MOVED:
             return self._masters_reply(permit, queue_offset, result, result.status)
         if config.is_slave and self._store.replica.is_doubtful:
             return self._masters_reply(permit, queue_offset, result, ReadStatus.OFFSET_OVERFLOW_BADLY)
+        if result.status is ReadStatus.OFFSET_OVERFLOW_BADLY:
+            next_offset = self._place_of(header, result)
         self._stats.count_get(result.count)
         self._departures.count(header.topic, header.consumerGroup, result.count, len(result.body))
-        self._offsets.note_pull(header.consumerGroup, header.topic, header.queueId, result.next_offset)
-        answer = self._answer_header(permit, result.next_offset, result.min_offset, result.max_offset)
+        self._offsets.note_pull(header.consumerGroup, header.topic, header.queueId, next_offset)
+        answer = self._answer_header(permit, next_offset, result.min_offset, result.max_offset)
         return Reply(answer, result.body, code, result.status.value)
+
+    def _place_of(self, header: PullMessageRequestHeader, result: ReadResult) -> int:
+        """Where a group goes on whose reader is ahead of the queue: what that has read was lost, with the end of the
+        log or a master, or went with its topic, and nothing of what the queue has since then is consumed. RocketMQ
+        sends it to the end, behind all that."""
+        low, high = result.min_offset, result.max_offset
+        committed = self._offsets.committed(header.consumerGroup, header.topic, header.queueId)
+        if committed is None and self._store.deletions.deleted_ms(header.topic):
+            return low
+        return high if committed is None else max(low, min(committed, high))
+
+    def _commit(self, header: PullMessageRequestHeader, max_offset: int) -> None:
+        """Not of a reader that is ahead of the queue: it speaks of messages that are gone. A slave may lag behind."""
+        group, topic, queue_id, offset = header.consumerGroup, header.topic, header.queueId, header.commitOffset
+        if offset >= 0 and (self._config.is_slave or max(offset, header.queueOffset) <= max_offset):
+            self._offsets.commit(group, topic, queue_id, offset)
 
     def _masters_reply(self, permit: PullPermit, queue_offset: int, result: ReadResult, status: ReadStatus) -> Reply:
         """A slave's about an offset that it does not have, or where it may have what its master has not: ask that, or
@@ -272,14 +235,19 @@ class PullHandlers:
             offsetDelta=0,
             topicSysFlag=permit.topic.topicSysFlag,
             groupSysFlag=permit.group.groupSysFlag,
+            topicDeleted=self._topic_deleted_ms(permit.topic.topicName),
         )
+
+    def _topic_deleted_ms(self, topic: str) -> int | None:
+        """So that readers notice, whose offsets would mean other messages."""
+        return _NOT_KNOWN if self._config.is_slave else self._store.deletions.deleted_ms(topic) or None
 
     # --- waiting -----------------------------------------------------------------------------------------------------
 
     def _park(self, request: PullRequest, permit: PullPermit, max_offset: int) -> None:
         header, config = request.header, self._config
         wait_ms = header.suspendTimeoutMillis if config.long_polling_enable else config.short_polling_time_mills
-        self._parked.park(
+        self.held.hold(
             ParkedPull(
                 header.topic,
                 header.queueId,
@@ -292,35 +260,6 @@ class PullHandlers:
                 was_at_end=header.queueOffset == max_offset,
             )
         )
-
-    def _wake(self, pulls: list[ParkedPull[PullRequest]]) -> None:
-        """Runs them in the next turn: the store that tells of messages is in the middle of an append."""
-        if pulls and not self._woken:
-            asyncio.get_running_loop().call_soon(self._run_woken)
-        self._woken += pulls
-
-    def _run_woken(self) -> None:
-        """Answers some of them; others have their turn before the rest, for thousands may be woken at once."""
-        for _ in range(min(_WOKEN_A_TURN, len(self._woken))):
-            self._answer(self._woken.popleft())
-        if self._woken:
-            asyncio.get_running_loop().call_soon(self._run_woken)
-
-    def _run_overdue(self) -> None:
-        for _ in range(min(max(_OVERDUE_A_TURN, len(self._overdue) // _OVERDUE_TURNS), len(self._overdue))):
-            self._answer(self._overdue.popleft())
-        if self._overdue:
-            asyncio.get_running_loop().call_later(_OVERDUE_PAUSE_S, self._run_overdue)
-
-    def _answer(self, pull: ParkedPull[PullRequest]) -> None:
-        if pull.request.connection.closed:  # as in a scan
-            return
-        try:
-            reply = self._rerun(pull)
-            if reply is not None:
-                pull.request.answer(reply)
-        except Exception as error:  # noqa: BLE001 - answered and logged as by the router: the other pulls wait on
-            pull.request.fail(error)
 
     def _rerun(self, pull: ParkedPull[PullRequest]) -> Reply | None:
         """The pull once more, without committing again; None where it goes on waiting.
@@ -356,8 +295,8 @@ class PullHandlers:
         behind them, and its next run need not look at them again."""
         answer = cast("PullMessageResponseHeader", reply.header)
         no_match, saw_all = ReadStatus.NO_MATCHED_MESSAGE, answer.nextBeginOffset >= answer.maxOffset
-        if reply.code == _CODES[no_match] and saw_all and self._may_park and not pull.waited_enough:
-            self._parked.park(replace(pull, queue_offset=answer.nextBeginOffset, has_moved=True))
+        if reply.code == _CODES[no_match] and saw_all and self.held.is_open and not pull.waited_enough:
+            self.held.hold(replace(pull, queue_offset=answer.nextBeginOffset, has_moved=True))
             return None
         if reply.code == ResponseCode.PULL_NOT_FOUND and pull.has_moved:
             return Reply(answer, code=_CODES[no_match], remark=no_match.value)
@@ -373,8 +312,3 @@ def _text_length(header: PullMessageRequestHeader) -> int:
     """Characters of all its texts: the header waits with its pull."""
     texts = (header.consumerGroup, header.topic, header.subscription, header.expressionType, header.bname)
     return sum([len(text) for text in texts if text])
-
-
-def _as_ints(tags_codes: Sequence[int] | NDArray[np.int64]) -> Callable[[], list[int]]:
-    """What filters compare with; NumPy's integers are made plain only if somebody filters."""
-    return lambda: list(map(int, tags_codes))

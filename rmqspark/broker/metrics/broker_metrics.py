@@ -169,7 +169,7 @@ class BrokerMetrics:
         figures.add(INSECURE, (), given.config.insecure)
         figures.add(FAILED_PUTS, (), parts.stats.failed_puts)
         figures.add(CONNECTIONS, (), self.connections())
-        figures.add(HELD_PULLS, (), parts.pulls.held)
+        figures.add(HELD_PULLS, (), len(parts.pulls.held))
         figures.add(LEASES, (), len(parts.tables.locks))
         figures.add(UNDELIVERED, (), parts.deliveries.left_out)
         tell_replicas(figures, given.config, parts.role, parts.store.end_offset)

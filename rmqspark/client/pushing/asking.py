@@ -99,6 +99,7 @@ class Asking:
         took_ms = self._clock.monotonic_ms() - held.asked_ms
         self._figures.pulled(held.queue.topic, len(found.messages), took_ms)
         held.arrived(found.messages, found.next_offset, found.end_offset)
+        held.topic_deleted_ms = found.topic_deleted_ms
         if found.rest_ms:
             self._rest(held, found.rest_ms)
 
@@ -109,6 +110,7 @@ class Asking:
             held.restart(moved.next_offset)
         else:
             held.skip_to(moved.next_offset)
+        held.topic_deleted_ms = moved.topic_deleted_ms
         self._commits.commit(held)
 
     def _note_failure(self, held: ProcessQueue, gone: Gone) -> None:
@@ -116,6 +118,7 @@ class Asking:
             _log.warning("Queue %s cannot be read, and is tried again: %s", held.queue, gone.error)
         self._failing.add(held)
         self._commits.doubt(held)
+        held.locked_until_ms = 0  # a broker that starts again knows of no locks, and may give this one to another
         self._rest(held, PULL_RETRY_MS)
         if isinstance(gone.error, TopicNotFound):  # in the next one of its name offsets mean other messages
             held.drop()

@@ -91,14 +91,15 @@ def pass_by(batch: Batch) -> Outcome:
 
 
 class Locked(NamedTuple):
-    """Consumes only while this consumer has the queue for itself; what comes too late for that is left."""
+    """Consumes only while this consumer has the queue for itself."""
 
     listening: Listening
     clock: Clock
 
-    def consume(self, batch: Batch) -> Outcome:
+    def consume(self, batch: Batch) -> Outcome | None:
+        """None where it comes too late for that: the listener is not called."""
         if batch.of.locked_until_ms <= self.clock.monotonic_ms():
-            return Outcome(batch.messages)
+            return None
         return self.listening.consume(batch)
 
 

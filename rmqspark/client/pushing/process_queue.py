@@ -60,12 +60,13 @@ class ProcessQueue:
         self.queue = queue
         self.next_offset = start  # of the next pull
         self.end_offset = 0  # of the queue, as its broker told last; 0 where a backlog is not read in bulk
+        self.topic_deleted_ms: int | None = None  # as its broker told last; None: not yet
         self.pulled_ms = 0  # when the last pull was sent
         self.asked_ms = now_ms  # when more was asked for last
         self.consumed_ms = now_ms  # when a listener had anything last
         self.generation = 0
         self.dropped = False
-        self.locked_until_ms = 0  # of those that are consumed in order
+        self.locked_until_ms = 0  # of those that are consumed in order: until then nobody else has it
         self.size_bytes = 0
         self._waiting: deque[ReceivedMessage] = deque()
         self._sizes: dict[int, int] = {}  # of what is not consumed yet, by offset

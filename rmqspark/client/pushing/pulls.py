@@ -14,7 +14,7 @@ from rmqspark.client.broker_client import SUSPEND_MS
 from rmqspark.client.pull_request import PullResult, PullStatus
 from rmqspark.client.pushing.listening import as_sent
 from rmqspark.client.received import received_all
-from rmqspark.errors import OffsetMoved, RmqError, ServerFault
+from rmqspark.errors import OffsetMoved, RmqError, ServerFault, TopicRemade
 from rmqspark.protocol.headers.consume import OFFSET_RESET
 from rmqspark.protocol.names import retry_topic
 
@@ -41,12 +41,14 @@ _log = logging.getLogger(__name__)
 
 class Found(NamedTuple):
     """Messages, perhaps none; the next pull begins at `next_offset`, after a rest. `end_offset` is where the queue
-    ends, of brokers that read in bulk."""
+    ends, of brokers that read in bulk; `topic_deleted_ms` when a topic of its name was last deleted, as far as it is
+    known."""
 
     messages: list[ReceivedMessage]
     next_offset: int
     rest_ms: int = 0
     end_offset: int = 0
+    topic_deleted_ms: int | None = None
 
 
 class Asked(NamedTuple):
@@ -56,14 +58,17 @@ class Asked(NamedTuple):
     queue: MessageQueue
     queue_offset: int
     at_ms: int
+    topic_deleted_ms: int | None
 
 
 class Moved(NamedTuple):
-    """The queue has no such offset, or an operator has set the group elsewhere."""
+    """The queue has no such offset. Or it is to be begun with anew: an operator has set the group elsewhere, or this is
+    another topic of the name."""
 
     next_offset: int
     is_reset: bool
     reason: str
+    topic_deleted_ms: int | None = None
 
 
 class Gone(NamedTuple):
@@ -103,9 +108,10 @@ class Pulls:
         """
         subscription = self._subscriptions.get(held.queue.topic)
         if subscription is None:
-            tell(Found([], held.next_offset, _UNSUBSCRIBED_REST_MS))
+            tell(Found([], held.next_offset, _UNSUBSCRIBED_REST_MS, topic_deleted_ms=held.topic_deleted_ms))
             return
-        asked = Asked(subscription, held.queue, held.next_offset, self._clock.monotonic_ms())
+        now_ms = self._clock.monotonic_ms()
+        asked = Asked(subscription, held.queue, held.next_offset, now_ms, held.topic_deleted_ms)
         try:
             broker = self._cluster.broker(held.queue.broker_name)
             reads_in_bulk = _reads_in_bulk(broker, subscription)
@@ -162,6 +168,7 @@ class Pulls:
             max_bytes=room.size_bytes,
             tags=None if subscription.tags == "*" else subscription.tags,
             sql=subscription.sql,
+            topic_deleted_ms=asked.topic_deleted_ms,
             group=self._group,
         )
 
@@ -171,13 +178,19 @@ class Pulls:
         future.add_done_callback(lambda done: tell(_pulled(done, outcome, queue.broker_name, asked)))
 
     def _from_pull(self, result: PullResult, asked: Asked, end_offset: int) -> Pulled:
-        if result.status is PullStatus.OFFSET_MOVED:
+        is_moved = result.status is PullStatus.OFFSET_MOVED
+        is_reset = is_moved and result.reason == OFFSET_RESET
+        deleted_ms = _later(asked.topic_deleted_ms, result.topic_deleted_ms)
+        is_another = asked.topic_deleted_ms is not None and deleted_ms != asked.topic_deleted_ms
+        if is_another and not is_reset:
+            return Moved(result.min_offset, True, "its topic was deleted, and this is another one", deleted_ms)
+        if is_moved:
             reason = f"it has {result.min_offset} to {result.max_offset}, not {asked.queue_offset} ({result.reason})"
-            return Moved(result.next_offset, result.reason == OFFSET_RESET, reason)
+            return Moved(result.next_offset, is_reset, reason, deleted_ms)
         if result.status is not PullStatus.FOUND:
-            return Found([], result.next_offset, self._rest_ms(result, asked), end_offset)
+            return Found([], result.next_offset, self._rest_ms(result, asked), end_offset, deleted_ms)
         messages = received_all(result.records, asked.queue.broker_name)
-        return Found(self._wanted(messages, asked.subscription), result.next_offset, 0, end_offset)
+        return Found(self._wanted(messages, asked.subscription), result.next_offset, 0, end_offset, deleted_ms)
 
     def _from_bulk(self, chunk: BulkChunk, asked: Asked, room: Room) -> Pulled:
         """Where bodies are compressed, as many of the messages as there is room for, inflated: the next request is for
@@ -190,7 +203,8 @@ class Pulls:
         has_all = len(messages) == len(batch)
         next_offset = chunk.next_offset if has_all else messages[-1].queue_offset + 1
         end_offset = chunk.max_offset if next_offset > asked.queue_offset else 0
-        return Found(self._wanted(messages, asked.subscription), next_offset, 0, end_offset)
+        wanted = self._wanted(messages, asked.subscription)
+        return Found(wanted, next_offset, 0, end_offset, asked.topic_deleted_ms)
 
     def _wanted(self, messages: list[ReceivedMessage], subscription: Subscription) -> list[ReceivedMessage]:
         wanted = filter(subscription.accepts, messages) if subscription.accepts else messages
@@ -213,13 +227,22 @@ def _reads_in_bulk(broker: BrokerClient, subscription: Subscription) -> bool:
 def _pulled(done: Future[T], outcome: Callable[[T], Pulled], broker_name: str, in_bulk: Asked | None = None) -> Pulled:
     try:
         return outcome(done.result())
-    except OffsetMoved as error:
-        return Found([], in_bulk.queue_offset) if in_bulk is not None else Gone(error)
+    except (OffsetMoved, TopicRemade) as error:
+        if in_bulk is None:
+            return Gone(error)
+        return Found([], in_bulk.queue_offset, topic_deleted_ms=in_bulk.topic_deleted_ms)
     except RmqError as error:
         return Gone(error)
     except Exception as error:  # noqa: BLE001 - a bug: told, and the queue tried again, or it would stand still
         _log.exception("What %s answered to a pull could not be understood", broker_name)
         return Gone(_fault(error))
+
+
+def _later(known_ms: int | None, told_ms: int | None) -> int | None:
+    """What is known of a deletion now; a broker that has taken over from another knows of none before that."""
+    if known_ms is None or told_ms is None:
+        return told_ms if known_ms is None else known_ms
+    return max(known_ms, told_ms)
 
 
 def _fault(error: Exception) -> ServerFault:

@@ -151,7 +151,8 @@ class Pump:
     def _is_over(self) -> bool:
         if self._close_at_ms is None:
             return False
-        return not self._out or self._clock.monotonic_ms() >= self._close_at_ms
+        is_done = not self._out and self._inbox.empty()
+        return is_done or self._clock.monotonic_ms() >= self._close_at_ms
 
     def turn(self) -> None:
         """Waits for what is next, and does it."""
@@ -177,10 +178,9 @@ class Pump:
     # --- queues that come and go -------------------------------------------------------------------------------------
 
     def _hold(self, held: ProcessQueue) -> None:
-        if self._close_at_ms is None:
-            self._held[held.queue] = held
-            self._commits.began(held)
-            self._go_on(held)
+        self._held[held.queue] = held
+        self._commits.began(held)
+        self._go_on(held)
 
     def _release(self, held: ProcessQueue, is_lost: bool, gone: Future[None]) -> None:
         self._held.pop(held.queue, None)

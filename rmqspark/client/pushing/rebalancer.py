@@ -80,6 +80,7 @@ class Rebalancer:
         self._held: dict[MessageQueue, ProcessQueue] = {}
         self._leaving: dict[MessageQueue, Leaving] = {}
         self._refused: set[MessageQueue] = set()  # could not be begun with
+        self._taking: list[MessageQueue] = []  # locked, and not with the pump yet
         self._changed = threading.Condition()
         self._lost: set[MessageQueue] = set()  # of topics that are gone
         self._asked = 0  # rounds that somebody wants, of which `_done` are done
@@ -117,6 +118,11 @@ class Rebalancer:
             self._changed.wait_for(lambda: self._done >= ticket or self._stopped, timeout_s)
             if self._failure is not None:
                 raise self._failure
+
+    def let_go(self) -> None:
+        """Unlocks what it is about to begin with: a round may be under way still when all is over."""
+        for queue in self._taking:
+            self._membership.unlock(queue)
 
     def stop(self) -> None:
         """Begins no more rounds."""
@@ -195,13 +201,17 @@ class Rebalancer:
 
     def _begin(self, take: Collection[MessageQueue]) -> None:
         locked_until_ms = self._clock.monotonic_ms() + LOCK_LIVE_MS
-        ours = self._lock(take, locked_until_ms) if self._division.is_ordered else take
-        for queue, start in self._starts.of(ours, self._subscriptions, self._lookout.is_later).items():
+        if self._division.is_ordered:
+            take = self._taking = self._lock(take, locked_until_ms)
+        for queue, start in self._starts.of(take, self._subscriptions, self._lookout.is_later).items():
             if isinstance(start, int):
                 held = self._held[queue] = ProcessQueue(queue, start, self._clock.monotonic_ms())
                 held.locked_until_ms = locked_until_ms
                 self._pump.hold(held)
+            elif self._division.is_ordered:
+                self._membership.unlock(queue)  # or nobody had it for a minute, should another round not come to it
             self._note_start(queue, start)
+        self._taking = []
 
     def _note_start(self, queue: MessageQueue, start: int | RmqError) -> None:
         """One that cannot be begun with is told once, and tried again with every round."""

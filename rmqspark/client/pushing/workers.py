@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import logging
 import threading
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from rmqspark.client.pushing.listening import LEFT_FOR_MS, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rmqspark.client.pushing.listening import Outcome
     from rmqspark.client.pushing.process_queue import Batch
     from rmqspark.clock import Clock
 
 
-class Consumes(Protocol):
-    """What to do with a batch; `Listening` does it."""
+_log = logging.getLogger(__name__)
 
-    def consume(self, batch: Batch) -> Outcome: ...
+
+class Consumes(Protocol):
+    """What to do with a batch; `Listening` does it. None: nothing, its turn has not come."""
+
+    def consume(self, batch: Batch) -> Outcome | None: ...
 
 
 class Took(NamedTuple):
@@ -44,7 +50,7 @@ class Workers:
         self, count: int, consumes: Consumes, report: Callable[[Batch, Outcome | None, Took], None], clock: Clock
     ) -> None:
         """`report` is told of every batch that was given and not withdrawn, on the worker's thread, what became of it,
-        and when that began and ended; None where its queue was lost, or set elsewhere, before its turn came."""
+        and when that began and ended; None where its queue was lost, unlocked or set elsewhere before its turn came."""
         self._consumes = consumes
         self._report = report
         self._batches: SimpleQueue[Batch | None] = SimpleQueue()
@@ -102,6 +108,14 @@ class Workers:
     def _consume(self, number: int, batch: Batch) -> None:
         began_ms = self._clock.monotonic_ms()
         self._begun[number] = Begun(batch, began_ms)
-        outcome = self._consumes.consume(batch)
+        outcome = self._outcome(batch)
         self._begun[number] = None
         self._report(batch, outcome, Took(began_ms, self._clock.monotonic_ms()))
+
+    def _outcome(self, batch: Batch) -> Outcome | None:
+        try:
+            return self._consumes.consume(batch)
+        except Exception:  # noqa: BLE001 - a bug, or no memory to tell of a failure: the queue would stand still for ever
+            with suppress(Exception):
+                _log.exception("What became of %d messages of %s is not known", len(batch.messages), batch.of.queue)
+            return Outcome(batch.messages, LEFT_FOR_MS, failed=True)

@@ -42,7 +42,8 @@ class PullMessageRequestHeader(Header):
 
 
 class PullMessageResponseHeader(Header):
-    """Codes 0, 19, 20 and 21 carry all four numbers: without them a client stands still (spec: requests, section 5)."""
+    """Codes 0, 19, 20 and 21 carry all four numbers: without them a client stands still (spec: requests, section 5).
+    `topicDeleted` is ours, as in MaxOffsetResponseHeader; below 0 of a slave, which does not know."""
 
     suggestWhichBrokerId: Int64
     nextBeginOffset: Int64
@@ -52,6 +53,7 @@ class PullMessageResponseHeader(Header):
     topicSysFlag: Int32 | None = None
     groupSysFlag: Int32 | None = None
     forbiddenType: Int32 | None = None
+    topicDeleted: Int64 | None = None
 
 
 class QueryConsumerOffsetRequestHeader(Header):

@@ -295,8 +295,8 @@ def _result(queue: ConsumeQueue, found: Found) -> ReadResult:
 
 
 def _result_beyond_damage(queue: ConsumeQueue, queue_offset: int) -> ReadResult:
-    """What a read in a file that is not there is told: to go on in the next."""
-    next_offset = _next_file(queue, queue_offset)
+    """What a read in a file that is not there is told: to go on in the next, or at the end."""
+    next_offset = min(_next_file(queue, queue_offset), queue.max_offset)
     return ReadResult(ReadStatus.OFFSET_FOUND_NULL, next_offset, queue.min_offset, queue.max_offset)
 
 

@@ -74,6 +74,8 @@ def test_commits_are_stored_for_what_exists(on_broker, group, topic, queue, code
 
     async def talk(bench) -> None:
         client = await ready(bench)
+        for _ in range(7):
+            await client.send("orders", e=3)
         update = UpdateConsumerOffsetRequestHeader(group, topic, queue, 7)
         assert (await client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, update)).code == code
         query = QueryConsumerOffsetRequestHeader(group, topic, queue)
@@ -85,14 +87,20 @@ def test_commits_are_stored_for_what_exists(on_broker, group, topic, queue, code
     on_broker(talk)
 
 
-def test_an_offset_below_zero_is_none_to_commit(on_broker) -> None:
-    """Unknown is said by not committing."""
+@pytest.mark.parametrize("offset", [-1, 3])
+def test_an_offset_outside_the_queue_is_none_to_commit(on_broker, offset) -> None:
+    """Unknown is said by not committing. And who speaks of messages that the queue does not have means others, which
+    were there before: those that come are not consumed."""
 
     async def talk(bench) -> None:
         client = await ready(bench)
-        update = UpdateConsumerOffsetRequestHeader("g", "orders", 0, -1)
-        answer = await client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, update)
-        assert answer.code == ResponseCode.INVALID_PARAMETER
+        for _ in range(2):
+            await client.send("orders")
+        for committed, code in ((2, ResponseCode.SUCCESS), (offset, ResponseCode.INVALID_PARAMETER)):
+            update = UpdateConsumerOffsetRequestHeader("g", "orders", 0, committed)
+            assert (await client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, update)).code == code
+        query = QueryConsumerOffsetRequestHeader("g", "orders", 0)
+        assert (await client.ask(RequestCode.QUERY_CONSUMER_OFFSET, query)).fields["offset"] == "2"
 
     on_broker(talk)
 

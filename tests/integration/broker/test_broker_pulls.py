@@ -130,6 +130,45 @@ def test_a_pull_commits_once_what_it_carries(on_broker) -> None:
     on_broker(talk)
 
 
+def test_a_reader_that_is_ahead_of_its_queue_goes_on_where_its_group_is(on_broker) -> None:
+    """A crash took the end of the log, and what the queue has had since then nobody has consumed: RocketMQ sends the
+    reader behind all that, and believes what it says it has consumed."""
+    commits = int(PullFlag.SUBSCRIPTION | PullFlag.COMMIT_OFFSET)
+    query = QueryConsumerOffsetRequestHeader("g", "orders", 0)
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        for _ in range(5):
+            await client.send("orders")
+        await client.pull("orders", 2, sysFlag=commits, commitOffset=2)
+        for ahead, committed in ((9, 8), (9, 4)):
+            moved = await client.pull("orders", ahead, sysFlag=commits, commitOffset=committed)
+            assert (moved.code, moved.fields["nextBeginOffset"]) == (ResponseCode.PULL_OFFSET_MOVED, "2")
+            assert (await client.ask(RequestCode.QUERY_CONSUMER_OFFSET, query)).fields["offset"] == "2"
+
+    on_broker(talk)
+
+
+def test_a_reader_of_a_topic_that_was_deleted_begins_with_the_next_of_its_name(on_broker) -> None:
+    """It was busy meanwhile, and is ahead of a queue of which its group has consumed nothing. What it pulls says when
+    that was, so that one which is not ahead can tell, too."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        for _ in range(5):
+            await client.send("orders")
+        assert "topicDeleted" not in (await client.pull("orders", 5)).fields
+        await client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, TopicRequestHeader("orders"))
+        for _ in range(3):
+            await client.send("orders")
+        moved = await client.pull("orders", 5)
+        assert (moved.code, moved.fields["nextBeginOffset"]) == (ResponseCode.PULL_OFFSET_MOVED, "0")
+        deleted_ms = str(bench.broker.store.deletions.deleted_ms("orders"))
+        assert {moved.fields["topicDeleted"], (await client.pull("orders")).fields["topicDeleted"]} == {deleted_ms}
+
+    on_broker(talk)
+
+
 @pytest.mark.parametrize(
     ("fields", "settings", "count"),
     [
@@ -409,7 +448,7 @@ def test_thousands_that_have_waited_long_enough_are_in_no_hurry(on_broker, monke
             pull.add_done_callback(answered.append)
         await sender.send("t", properties={"TAGS": "usual"})
         assert reads["t"] == 1_000  # each has found that there is nothing yet
-        bench.broker._parts.pulls.scan()
+        bench.broker._parts.pulls.held.scan()
         await other.settle()
         before_other = len(answered)
         answers = await asyncio.gather(*pulls)
@@ -432,7 +471,7 @@ def test_who_is_sent_on_misses_nothing(on_broker) -> None:
         await asyncio.sleep(0)  # all are under way
         await waiting.settle()
         await sender.send("t", properties={"TAGS": "usual"})
-        bench.broker._parts.pulls.scan()
+        bench.broker._parts.pulls.held.scan()
         await sender.send("t", b"wanted", properties={"TAGS": "rare"})
         assert not all(pull.done() for pull in pulls)
         assert {answer.fields["nextBeginOffset"] for answer in await asyncio.gather(*pulls)} == {"1"}
@@ -458,7 +497,7 @@ def test_who_could_not_be_told_of_a_message_is_not_sent_on_over_it(on_broker, mo
         pull = asyncio.ensure_future(waiting.pull("t", wait_ms=60_000, subscription="rare"))
         await waiting.settle()
         assert (await sender.send("t", b"wanted", properties={"TAGS": "rare"})).code == ResponseCode.SYSTEM_ERROR
-        bench.broker._parts.pulls.scan()
+        bench.broker._parts.pulls.held.scan()
         assert bodies(bench, await pull) == [b"wanted"]
 
     on_broker(talk)

@@ -57,7 +57,7 @@ class Waiting:
         """What the broker does by itself every few seconds."""
         broker = self._bench.broker
         broker._parts.heartbeats.expire()
-        broker._parts.pulls.scan()
+        broker._parts.pulls.held.scan()
         await broker._parts.check_back.run_round()
         await broker._parts.resolver.check_back()
         await broker._parts.coordination.tick()
@@ -118,6 +118,8 @@ def test_groups_consume_as_fast_as_they_do(on_broker: Callable[..., Any], jump_m
     async def talk(bench) -> None:
         client = await bench.connect()
         await client.create_topic("orders")
+        for _ in range(100):
+            await client.send("orders")
         await client.pull("orders")
         for offset in (40, 100):
             header = UpdateConsumerOffsetRequestHeader("g", "orders", 0, offset)

@@ -135,6 +135,33 @@ def test_a_topic_that_is_made_anew_is_consumed_from_its_beginning(
         assert heard.wait(8) == sent
 
 
+@pytest.mark.parametrize("broadcasting", [False, True])
+def test_a_topic_that_is_made_anew_while_a_consumer_is_busy_is_consumed_from_its_beginning(
+    mq: LocalCluster, admin: AdminClient, producer: Producer, tmp_path: Path, broadcasting: bool
+) -> None:
+    """It has as much as it may hold, and does not ask before that is less: then its offsets are those of messages that
+    it never had."""
+    go_on, topic = threading.Event(), f"busy-{broadcasting}"
+    heard = Listener(lambda message: go_on.wait(PATIENCE_S))
+    config = replace(QUICK, local_offset_store_dir=str(tmp_path), pull_threshold_for_queue=20)
+    admin.create_topic(topic, queues=1)
+    with PushConsumer(
+        mq.namesrv, "busy", listener=heard, broadcasting=broadcasting, config=config, consume_threads=1
+    ) as consumer:
+        consumer.subscribe(topic)
+        producer.send_batch([Message(topic, b"old") for _ in range(40)], queue=0)
+        heard.wait(1)
+        (held,) = [each for each in consumer._pump._held.values() if each.queue.topic == topic]
+        wait_until(lambda: len(held) > 20, "it has as much as it may")
+        admin.delete_topic(topic)
+        admin.create_topic(topic, queues=1)
+        with Producer(mq.namesrv) as another:
+            another.send_batch([Message(topic, b"%d" % number) for number in range(100)], queue=0)
+        go_on.set()
+        wait_until(lambda: "99" in heard.bodies, "the last is consumed")
+    assert {*heard.bodies} - {"old"} == {str(number) for number in range(100)}
+
+
 def test_several_topics(mq: LocalCluster, admin: AdminClient, producer: Producer) -> None:
     heard = Listener()
     for name in ("left", "right"):

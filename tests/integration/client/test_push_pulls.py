@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqspark import Message
+from rmqspark import Message, Producer
 from rmqspark.client.broker_client import BrokerClient
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.delivery import Delivery, Parcel
@@ -23,7 +23,7 @@ from rmqspark.testing.manual_clock import ManualClock
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqspark import AdminClient, Producer
+    from rmqspark import AdminClient
     from rmqspark.client.pushing.pulls import Pulled
     from rmqspark.testing import LocalCluster
 
@@ -50,6 +50,7 @@ class Reader:
         pulled = told.get(timeout=30)
         if isinstance(pulled, Found):
             self.held.arrived(pulled.messages, pulled.next_offset, pulled.end_offset)
+            self.held.topic_deleted_ms = pulled.topic_deleted_ms
         return pulled
 
     def read(self, messages: int, size_bytes: int = 1 << 20) -> list[int]:
@@ -153,14 +154,33 @@ def test_only_what_is_wanted_is_read_of_a_backlog(
 
 
 def test_a_backlog_that_is_gone_meanwhile_is_told_by_a_pull(cluster: ClusterClient, backlog: str) -> None:
-    """Which says where the queue goes on."""
+    """Which says where the queue goes on: where the group is, for the rest is another than what was read."""
     reader = Reader(cluster, backlog)
+    reader.read(BATCH)
+    reader.consume()
     reader.read(BATCH)
     reader.held.next_offset, reader.held.end_offset = 10 * COUNT, 20 * COUNT
     assert reader.read(64) == []
     moved = reader.ask(BATCH)
     assert isinstance(moved, Moved)
-    assert (moved.next_offset, moved.is_reset) == (COUNT, False)
+    assert (moved.next_offset, moved.is_reset) == (BATCH, False)
+
+
+@pytest.mark.parametrize("new", [10, 2 * COUNT])
+def test_a_topic_that_was_made_anew_meanwhile_is_told_by_a_pull(
+    cluster: ClusterClient, clock: ManualClock, backlog: str, admin: AdminClient, new: int
+) -> None:
+    """Be it shorter by now than the one before, or longer: it is read from its beginning."""
+    reader = Reader(cluster, backlog)
+    reader.read(BATCH)
+    admin.delete_topic(backlog)
+    admin.create_topic(backlog, queues=1)
+    with Producer(cluster.namesrv) as producer:
+        producer.send_batch([Message(backlog, b"%d" % number) for number in range(new)], queue=0)
+    assert reader.read(64) == []
+    moved = reader.ask(BATCH)
+    assert isinstance(moved, Moved)
+    assert (moved.next_offset, moved.is_reset) == (0, True)
 
 
 def test_what_swells_is_read_as_far_as_there_is_room_for_it_inflated(

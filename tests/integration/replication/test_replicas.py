@@ -17,7 +17,7 @@ import pytest
 
 from rmqspark import AdminClient, Message, Producer, PullConsumer
 from rmqspark.broker.config import BrokerConfig
-from rmqspark.client.broker_admin import metrics_of
+from rmqspark.client.broker_facts import metrics_of
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.outgoing import SendConfig
 from rmqspark.client.pull_request import PullStatus

@@ -525,6 +525,22 @@ def test_a_route_that_took_all_the_time_is_told_and_nothing_is_sent(refused: tup
             Delivery(cluster, "g", tries=3).deliver(PARCEL, ANYWHERE, 3000)
 
 
+@pytest.mark.parametrize(("late_ms", "story"), [(60_000, "Nothing was sent"), (59_990, "10 ms")])
+def test_an_asynchronous_send_has_what_its_route_leaves_of_the_time(late_ms: int, story: str) -> None:
+    """As any other; where that is nothing, nothing is sent."""
+    clock = ManualClock()
+    with broker(expect(SEND)) if late_ms < 60_000 else ScriptedPeer() as server:
+        known = answer(body=route(server.address).encode(standard=True))
+        late = (ASKED_ROUTE, lambda _: clock.advance(ms=late_ms), known)
+        with (
+            ScriptedPeer([*late, wait_for_close()]) as names,
+            ClusterClient(names.address, clock=clock) as cluster,
+            ThreadPoolExecutor(1) as pool,
+            pytest.raises(Unreachable if late_ms == 60_000 else RequestTimeout, match=story),
+        ):
+            Delivery(cluster, "g", tries=1).deliver_later(PARCEL, ANYWHERE, 60_000, pool).result(60)
+
+
 def test_a_callback_that_waits_for_an_answer_is_told_that_it_cannot() -> None:
     """Its thread is the one that would bring it: the message would be stored, and reported as not answered."""
     told: Queue[BaseException | None] = Queue()

@@ -299,6 +299,17 @@ def test_in_order_nothing_is_consumed_without_a_lock() -> None:
     assert bench.run() == [0]
 
 
+def test_in_order_nothing_is_consumed_while_a_broker_is_away() -> None:
+    """When it is back it has forgotten the lock, and gives it to another member that asks first; until it is renewed
+    nobody knows."""
+    bench = Bench(ordered=True)
+    bench.pulled(Found(messages([0, 1]), 2))
+    bench.pulled(Gone(AWAY))
+    assert bench.end(0) == []
+    bench.pump.renewed(bench.held, bench.clock.monotonic_ms() + 30_000)
+    assert bench.run() == [1]
+
+
 def test_in_order_a_queue_is_given_up_after_what_is_under_way() -> None:
     """Committed first, and only then unlocked; until then it cannot be begun with again."""
     bench = Bench(ordered=True)
@@ -354,6 +365,16 @@ def test_closing_commits_what_was_consumed_of_a_queue_that_is_leaving() -> None:
     bench.pump.close()
     bench.pump._run()
     assert (bench.commits, bench.unlocked) == ([1], [])
+
+
+def test_closing_gives_up_a_queue_that_came_too_late_to_be_read() -> None:
+    """It was locked, and nobody else would have it for a minute."""
+    bench, late = Bench(ordered=True), MessageQueue("orders", "broker-a", 1)
+    bench.pump.close()
+    bench.pump.hold(ProcessQueue(late, 7))
+    bench.pump._run()
+    assert (bench.commits, bench.unlocked) == ([0, 7], [QUEUE, late])
+    assert [offset for offset, _ in bench.pulls] == [0]
 
 
 def test_nothing_is_committed_of_a_queue_whose_topic_is_gone() -> None:

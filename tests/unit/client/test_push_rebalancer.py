@@ -40,6 +40,7 @@ class Bench:
         self.is_at_work = False  # a listener, on what is released
         self.ends_meanwhile = False  # while a lock is asked for
         self.unlocked: list[MessageQueue] = []
+        self.ends_before_starts = False  # the consumer is closed while it finds out where to begin
         self.forgotten: list[str] = []
         self.group, self.cluster = "billing", SimpleNamespace(client_id="me")
         division = Division(Strategy(), ordered, 20_000)
@@ -63,6 +64,8 @@ class Bench:
     # of its starts
 
     def of(self, queues: Iterable[MessageQueue], *_: object) -> dict[MessageQueue, int | RmqError]:
+        if self.ends_before_starts:
+            self.rebalancer.let_go()
         return {queue: self.refused.get(queue, 7) for queue in queues}
 
     # of its membership
@@ -121,6 +124,27 @@ def test_a_queue_that_cannot_be_begun_with_is_told_once(caplog: pytest.LogCaptur
     bench.refused = {}
     assert bench.round()
     assert sorted(bench.reading) == QUEUES
+
+
+def test_a_queue_that_cannot_be_begun_with_is_not_locked() -> None:
+    """Or it would be nobody's for a minute when this member leaves, or somebody else is to have it."""
+    bench = Bench(ordered=True)
+    bench.refused = {QUEUES[1]: AWAY}
+    assert not bench.round()
+    assert bench.unlocked == [QUEUES[1]]
+    bench.refused = {}
+    assert bench.round()
+    assert sorted(bench.reading) == QUEUES
+
+
+def test_who_leaves_in_the_middle_of_a_round_locks_nothing() -> None:
+    """A broker that hangs keeps it from beginning with the queues of others, too."""
+    bench = Bench(ordered=True)
+    bench.ends_before_starts = True
+    bench.round()
+    assert bench.unlocked == QUEUES
+    bench.rebalancer.let_go()
+    assert bench.unlocked == QUEUES, "what it has begun with is the pump's to give up"
 
 
 def test_a_queue_is_not_taken_again_before_it_is_given_up() -> None:

@@ -60,8 +60,11 @@ def record(queue_offset: int, tags: str = "") -> bytearray:
     return encode_record(topic="t", body=b"%d" % queue_offset, queue_offset=queue_offset, properties=properties)
 
 
-def pull_answer(*records: bytearray, next_offset: int, max_offset: int, code: int = 0, remark: str = "FOUND") -> Step:
+def pull_answer(
+    *records: bytearray, next_offset: int, max_offset: int, code: int = 0, remark: str = "FOUND", deleted_ms: int = 0
+) -> Step:
     fields = {"suggestWhichBrokerId": 0, "nextBeginOffset": next_offset, "minOffset": 0, "maxOffset": max_offset}
+    fields |= {"topicDeleted": deleted_ms} if deleted_ms else {}
     return answer(code, b"".join(records), remark=remark, **{name: str(value) for name, value in fields.items()})
 
 
@@ -152,13 +155,33 @@ def test_what_other_queues_gave_is_handed_out_before_a_message_that_cannot_be_re
         consumer.assign([QUEUE, other])
         for queue, stored in ((QUEUE, broken), (other, record(0))):
             consumer.seek(queue, 0)
-            cursor = consumer._cursors[queue]
+            cursor = consumer._reading.cursors[queue]
             cursor.arrived(Fetched(next_offset=1, max_offset=1, records=bytes(stored)))
             cursor.asking = Ask.TAIL  # nothing else is asked for
         assert bodies(consumer) == [b"0"]
         with pytest.raises(RmqError):
             consumer.poll(0)
         assert (consumer.position(QUEUE), consumer.position(other)) == (0, 1)
+
+
+def test_a_message_that_cannot_be_read_is_not_told_of_where_it_is_not_met_any_more() -> None:
+    """Its queue was set elsewhere before it was told: who follows the hint then would skip what is between."""
+    broken = encode_record(topic="t", body=b"damaged")
+    broken[HEAD_BYTES] ^= 1
+    other = QUEUE._replace(queue_id=1)
+    with PullConsumer("127.0.0.1:1") as consumer:
+        consumer.assign([QUEUE, other])
+        for queue, stored in ((QUEUE, broken), (other, record(0))):
+            consumer.seek(queue, 0)
+            cursor = consumer._reading.cursors[queue]
+            cursor.arrived(Fetched(next_offset=1, max_offset=1, records=bytes(stored)))
+            cursor.asking = Ask.TAIL  # nothing else is asked for
+        assert bodies(consumer) == [b"0"]
+        consumer.seek(QUEUE, 7)
+        cursor = consumer._reading.cursors[QUEUE]
+        cursor.arrived(Fetched(next_offset=8, max_offset=8, records=bytes(record(7))))
+        cursor.asking = Ask.TAIL
+        assert bodies(consumer) == [b"7"]
 
 
 @pytest.mark.parametrize("count", [3, 300])
@@ -171,7 +194,7 @@ def test_a_message_that_cannot_be_read_is_named_once_those_before_it_are_handed_
         records = b"".join((*map(record, range(count)), broken, record(count + 1)))
 
         def arrived(first: int) -> None:
-            cursor = consumer._cursors[QUEUE]
+            cursor = consumer._reading.cursors[QUEUE]
             cursor.arrived(Fetched(count + 2, count + 2, records[records.index(record(first)) :]))
             cursor.asking = Ask.TAIL  # nothing else is asked for
 
@@ -199,10 +222,10 @@ def test_ctrl_c_in_a_poll_loses_nothing() -> None:
         consumer.assign([QUEUE, other])
         for queue in (QUEUE, other):
             consumer.seek(queue, 0)
-            consumer._cursors[queue].arrived(Fetched(next_offset=1, max_offset=1, records=bytes(record(0))))
-            consumer._cursors[queue].asking = Ask.TAIL  # nothing else is asked for
+            consumer._reading.cursors[queue].arrived(Fetched(next_offset=1, max_offset=1, records=bytes(record(0))))
+            consumer._reading.cursors[queue].asking = Ask.TAIL  # nothing else is asked for
         turns = iter([lambda _: True, interrupt])
-        consumer._accept = lambda message: next(turns)(message)
+        consumer._reading._accept = lambda message: next(turns)(message)
         with pytest.raises(KeyboardInterrupt):
             consumer.poll(0)
         assert [consumer.position(queue) for queue in (QUEUE, other)] == [0, 0]
@@ -248,6 +271,31 @@ def test_an_offset_that_is_gone_is_the_caller_s_to_decide() -> None:
         assert bodies(consumer) == [b"7"]
 
 
+@pytest.mark.parametrize("in_bulk", [False, True])
+def test_another_topic_of_the_name_is_the_caller_s_to_decide(in_bulk: bool) -> None:
+    """Who was busy while the topic was deleted and made anew is told, also where it has grown beyond his offset since:
+    from where on, and once."""
+    remade = pull_answer(record(1), next_offset=2, max_offset=90, deleted_ms=7)
+    if in_bulk:
+        told = [BULK_READ, answer(ResponseCode.RMQ_TOPIC_REMADE, remark="Topic 't' was deleted and made anew.")]
+    else:
+        told = [PULLED, remade]
+    cluster = OneBroker(
+        *(*(OURS if in_bulk else STOCK), PULLED, pull_answer(record(0), next_offset=1, max_offset=100), *told),
+        *(PULLED, pull_answer(record(0), next_offset=1, max_offset=1, deleted_ms=7)),
+        *(PULLED, pull_answer(record(1), next_offset=2, max_offset=2, deleted_ms=7)),
+    )
+    clock = ManualClock()
+    for consumer in cluster.read(group="g", clock=clock):
+        assert bodies(consumer) == [b"0"]
+        with pytest.raises(OffsetMoved, match=r"was deleted.*consumer.seek\(queue, 0\)") as caught:
+            consumer.poll(60_000)
+        clock.advance(seconds=1)
+        consumer.seek(QUEUE, caught.value.next_offset)
+        assert bodies(consumer) == [b"0"]
+        assert bodies(consumer) == [b"1"]
+
+
 class ArrivedTogether:
     """Stands for a `Fetcher` whose first answers lie there together: a poll takes them off once, as off a real one."""
 
@@ -275,11 +323,11 @@ def test_an_error_of_one_queue_keeps_no_answer_from_the_others() -> None:
         outcomes = (OffsetMoved("of 0", next_offset=7), Fetched(1, 1, bytes(record(0))), NoPermission("of 2"))
         for queue, outcome in zip(queues, outcomes, strict=True):
             consumer.seek(queue, 0)
-            cursor = consumer._cursors[queue]
+            cursor = consumer._reading.cursors[queue]
             cursor.ask(bulk=True)
             arrived.append(Arrival(cursor, cursor.generation, outcome))
         fetcher = ArrivedTogether(arrived)
-        consumer._fetcher = fetcher  # type: ignore[assignment]
+        consumer._reading._fetcher = fetcher  # type: ignore[assignment]
         with pytest.raises(OffsetMoved, match="of 0"):
             consumer.poll(0)
         assert [message.body for message in consumer.poll(0)] == [b"0"]
@@ -308,10 +356,11 @@ def test_a_reset_drops_what_was_fetched_before_it() -> None:
     with PullConsumer("127.0.0.1:1", "g") as consumer:
         consumer.assign([QUEUE])
         consumer.seek(QUEUE, 0)
-        cursor = consumer._cursors[QUEUE]
+        cursor = consumer._reading.cursors[QUEUE]
         cursor.arrived(Fetched(next_offset=1, max_offset=100, records=bytes(record(0))))
         cursor.ask(bulk=False)
-        consumer._fetcher = ArrivedTogether([Arrival(cursor, cursor.generation, Reset(50))])  # type: ignore[assignment]
+        arrived = ArrivedTogether([Arrival(cursor, cursor.generation, Reset(50))])
+        consumer._reading._fetcher = arrived  # type: ignore[assignment]
         assert consumer.poll(0) == []
         assert consumer.position(QUEUE) == 50
 
@@ -328,7 +377,7 @@ def test_queues_of_one_broker_are_begun_together() -> None:
     )
     with cluster.broker, cluster.names, PullConsumer(cluster.names.address, "g") as consumer:
         consumer.assign(queues)
-        while not all(cursor.asking is Ask.TAIL for cursor in consumer._cursors.values()):
+        while not all(cursor.asking is Ask.TAIL for cursor in consumer._reading.cursors.values()):
             assert consumer.poll(0) == []
         assert [consumer.position(queue) for queue in queues] == [10 * at for at in range(len(queues))]
 

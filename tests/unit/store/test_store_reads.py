@@ -268,3 +268,14 @@ def test_readers_are_told_what_has_come() -> None:
     bench.send("t", 1, b"x", b"y", tags="a")
     bench.send_bulk("t", 1, b"z")
     assert heard == [("t", 1, 2, [97, 97]), ("t", 1, 3, [0])]
+
+
+def test_a_reader_goes_on_at_the_end_of_a_queue_whose_newest_file_is_cut_off() -> None:
+    """Not at the beginning of a file that is not there yet: that would be ahead of the queue."""
+    bench = StoreBench()
+    for number in range(3):
+        bench.send("t", 0, b"m%d" % number)
+    bench.store.checkpoint()
+    bench.files.open("consumequeue/t/0/" + "0" * 20).truncate(ENTRY_BYTES)
+    result = bench.store.read("t", 0, 1, max_count=9, max_bytes=EVERYTHING)
+    assert (result.status, result.next_offset) == (ReadStatus.OFFSET_FOUND_NULL, 3)
