@@ -318,6 +318,8 @@ def test_progress_of_a_new_group_is_seen(client: ClusterClient) -> None:
     again.report(Offsets("spark-1", {Q0: 3, Q1: 2}))
     assert broker.query_offset("spark-1", "orders", 0) == 5
     assert broker.query_offset("spark-1", "orders", 1) == 2
+    again.report(Offsets("spark-1", {Q0: 4, Q1: 2}))
+    assert broker.query_offset("spark-1", "orders", 0) == 5
     again.report(Offsets("spark-1", {Q0: 6, Q1: 2}))
     assert broker.query_offset("spark-1", "orders", 0) == 6
 
