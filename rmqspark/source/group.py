@@ -2,7 +2,7 @@
 
 It is a report, not what the query goes by: that is Spark's checkpoint. What is reported is the start of the next batch:
 Spark calls a source's `commit` one batch late, and never for the last one. A report that fails is made up for by the
-next; a group's offset is never set back, not by a query that reads an old part again either.
+next, or made again; a group's offset is never set back, not by a query that reads an old part again either.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import logging
 from typing import TYPE_CHECKING, TypeAlias
 
 from rmqspark.client.group_reading import NO_OFFSET, committed_offsets, pending_resets
+from rmqspark.client.patience import may_pass
 from rmqspark.errors import RmqError
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
     _Place: TypeAlias = tuple[Identity, int]
 
+AGAIN_MS = 10_000
+
 _log = logging.getLogger(__name__)
 
 
@@ -32,14 +35,16 @@ class GroupProgress:
         self._client = client
         self._enabled = enabled
         self._attempted: Offsets | None = None
+        self._failed_ms: int | None = None
         self._reported: dict[MessageQueue, _Place] = {}
         self._introduced: set[str] = set()  # to these brokers
 
     def report(self, reached: Offsets) -> None:
-        """Commits what has grown since the last report. An idle query comes here a hundred times a second."""
-        if not self._enabled or reached == self._attempted:
+        """Commits what has grown since the last report. An idle query comes here a hundred times a second, and tells
+        now and then once more what it could not."""
+        if not self._enabled or (reached == self._attempted and not self._is_due_again()):
             return
-        self._attempted = reached
+        self._attempted, self._failed_ms = reached, None
         try:
             for queue in reached.positions:
                 self._introduce(reached, queue)
@@ -52,8 +57,13 @@ class GroupProgress:
             self._commit(reached.group, grown)
         except RmqError as error:
             _log.warning("The progress of group %s could not be reported: %s", reached.group, error)
+            self._failed_ms = self._client.clock.monotonic_ms() if may_pass(error) else None
             return
         self._reported = known | grown
+
+    def _is_due_again(self) -> bool:
+        """Whether the last report failed for what may have passed by now."""
+        return self._failed_ms is not None and self._client.clock.monotonic_ms() - self._failed_ms >= AGAIN_MS
 
     def _introduce(self, reached: Offsets, queue: MessageQueue) -> None:
         """A broker keeps no offset of a group it does not know. Ours get to know it when they are asked for resets
