@@ -178,7 +178,7 @@ class Coordination:
         """Moves groups to where the last decisions say: this broker may have died before it did, or forgotten it."""
         for txn in self.ledger:
             for pending in txn.pending:
-                self._offsets.want(pending.decision.inputs)
+                self._offsets.want(pending.decision)
 
     async def _look_around(self) -> None:
         """Remembers every broker ever seen: it may own an id (see `owners`)."""
