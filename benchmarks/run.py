@@ -1,6 +1,6 @@
 """All figures of docs/performance.md in one go: tables on the screen, everything as JSON in bench-results/.
 
-make bench                                             everything: about 45 minutes on two cores, 25 GB of disk
+make bench                                             everything: about an hour on two cores, 25 GB of disk
 make bench ARGS="--only read write"                    some parts
 make bench ARGS="--rows 200000 --repeat 1 --seconds 3"  the same, sooner
 

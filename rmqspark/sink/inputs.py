@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from functools import partial
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqspark.client.coordinator import masters
 from rmqspark.client.patience import patiently
@@ -22,30 +22,43 @@ if TYPE_CHECKING:
     from rmqspark.sink.attempt import Attempt
 
 _PAUSES_MS = (100, 200, 400, 800, 1_600)
+_HANGS_MS: Final = 2_000  # one that refuses connections, for it is restarting, does so at once
 _DIGEST_BYTES: Final = 16
 
 _log = logging.getLogger(__name__)
+
+
+class _Late(NamedTuple):
+    """A broker that did not answer at once, and whether that took it long."""
+
+    name: str
+    error: RmqError
+    hangs: bool
 
 
 def inputs_of(client: ClusterClient, attempt: Attempt, participants: Iterable[str]) -> list[InputRange]:
     """The ranges that the batch of `attempt` has read, each queue's in as few pieces as there are.
 
     Every broker is asked, those that hold rows of the batch too: each range was told to two of them. A batch is not
-    held up by what is only told about it: where that cannot be had, it is a warning. But what it read of a shared group
-    has to be known in full, for it may be another member's by now: else NotCommitted, where anybody who was asked knows
-    of a lease. What an earlier run of the batch has read of a shared group counts only if this one has read it, too.
+    held up by what is only told about it: where that cannot be had, it is a warning, and a broker that hangs is not
+    asked again where another has answered. But what it read of a shared group has to be known in full, for it may be
+    another member's by now: else NotCommitted, where anybody who was asked knows of a lease. What an earlier run of the
+    batch has read of a shared group counts only if this one has read it, too.
     """
     if not attempt.query_id:
         return []
-    reported: list[InputRange] = []
     names, failure = _brokers(client, participants)
-    for name in names:
+    reported, late = _told_at_once(client, names, attempt)
+    for each in late:
         try:
-            reported += patiently(partial(_reported_to, client, name, attempt), _PAUSES_MS, client.clock.sleep_ms)
+            if each.hangs and len(late) < len(names) and not _are_leased(reported):
+                raise each.error
+            ask = partial(_reported_to, client, each.name, attempt)
+            reported += patiently(ask, _PAUSES_MS, client.clock.sleep_ms)
         except RmqError as error:
             failure = error
     if failure is not None:
-        if any(each.lease for each in reported):
+        if _are_leased(reported):
             raise not_committed(attempt, f"what it read of a shared group is not known in full: {failure.message}")
         _log.warning("What batch %d of query %s has read is not recorded, or not all of it: %s",
                      attempt.batch_id, attempt.query_id, failure)  # fmt: skip
@@ -93,6 +106,25 @@ def _brokers(client: ClusterClient, participants: Iterable[str]) -> tuple[list[s
     except RmqError as error:
         return sorted({*participants}), error
     return sorted({*names, *participants}), None
+
+
+def _told_at_once(
+    client: ClusterClient, names: Iterable[str], attempt: Attempt
+) -> tuple[list[InputRange], list[_Late]]:
+    """What these brokers tell when each is asked once, and those that do not."""
+    reported: list[InputRange] = []
+    late: list[_Late] = []
+    for name in names:
+        began_ms = client.clock.monotonic_ms()
+        try:
+            reported += _reported_to(client, name, attempt)
+        except RmqError as error:
+            late.append(_Late(name, error, client.clock.monotonic_ms() - began_ms >= _HANGS_MS))
+    return reported, late
+
+
+def _are_leased(ranges: Iterable[InputRange]) -> bool:
+    return any(each.lease for each in ranges)
 
 
 def _reported_to(client: ClusterClient, name: str, attempt: Attempt) -> list[InputRange]:

@@ -50,8 +50,8 @@ class Admission:
         waiting = [backlog for backlog in backlogs if backlog.size]
         if not waiting or self._should_wait(sum(backlog.size for backlog in waiting), limits):
             return [0] * len(backlogs)
-        self._last_batch_ms = self._clock.monotonic_ms()
         let_through = iter(self._limited(waiting, limits))
+        self._last_batch_ms = self._clock.monotonic_ms()  # not before: a broker that cannot be asked makes no batch
         return [next(let_through) if backlog.size else 0 for backlog in backlogs]
 
     def _should_wait(self, rows: int, limits: Limits) -> bool:

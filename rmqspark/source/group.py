@@ -2,21 +2,28 @@
 
 It is a report, not what the query goes by: that is Spark's checkpoint. What is reported is the start of the next batch:
 Spark calls a source's `commit` one batch late, and never for the last one. A report that fails is made up for by the
-next; a group's offset is never set back, not by a query that reads an old part again either.
+next, or made again; a group's offset is never set back, not by a query that reads an old part again either.
 """
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-from rmqspark.client.group_reading import committed_offsets, pending_resets
+from rmqspark.client.group_reading import NO_OFFSET, committed_offsets, pending_resets
+from rmqspark.client.patience import may_pass
 from rmqspark.errors import RmqError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.message_queue import MessageQueue
     from rmqspark.source.offsets import Identity, Offsets
+
+    _Place: TypeAlias = tuple[Identity, int]
+
+AGAIN_MS = 10_000
 
 _log = logging.getLogger(__name__)
 
@@ -28,22 +35,35 @@ class GroupProgress:
         self._client = client
         self._enabled = enabled
         self._attempted: Offsets | None = None
-        self._reported: dict[MessageQueue, tuple[Identity, int]] = {}
+        self._failed_ms: int | None = None
+        self._reported: dict[MessageQueue, _Place] = {}
         self._introduced: set[str] = set()  # to these brokers
 
     def report(self, reached: Offsets) -> None:
-        """Commits what has grown since the last report. An idle query comes here a hundred times a second."""
-        if not self._enabled or reached == self._attempted:
+        """Commits what has grown since the last report. An idle query comes here a hundred times a second, and tells
+        now and then once more what it could not."""
+        if not self._enabled or (reached == self._attempted and not self._is_due_again()):
             return
-        self._attempted = reached
+        self._attempted, self._failed_ms = reached, None
         try:
             for queue in reached.positions:
                 self._introduce(reached, queue)
-            self._commit(reached.group, self._grown(reached), reached)
+            known = self._known(reached)
+            grown = {
+                queue: (reached.identity(queue), at)
+                for queue, at in reached.positions.items()
+                if at > known[queue][1] or reached.identity(queue) != known[queue][0]
+            }
+            self._commit(reached.group, grown)
         except RmqError as error:
             _log.warning("The progress of group %s could not be reported: %s", reached.group, error)
+            self._failed_ms = self._client.clock.monotonic_ms() if may_pass(error) else None
             return
-        self._reported = {queue: (reached.identity(queue), at) for queue, at in reached.positions.items()}
+        self._reported = known | grown
+
+    def _is_due_again(self) -> bool:
+        """Whether the last report failed for what may have passed by now."""
+        return self._failed_ms is not None and self._client.clock.monotonic_ms() - self._failed_ms >= AGAIN_MS
 
     def _introduce(self, reached: Offsets, queue: MessageQueue) -> None:
         """A broker keeps no offset of a group it does not know. Ours get to know it when they are asked for resets
@@ -56,24 +76,19 @@ class GroupProgress:
                 broker.pull(queue, reached.positions[queue], group=reached.group, max_count=1)
             self._introduced.add(queue.broker_name)
 
-    def _grown(self, reached: Offsets) -> list[MessageQueue]:
-        """The queues that have come further than was reported, or, before anything was, than is committed."""
+    def _known(self, reached: Offsets) -> dict[MessageQueue, _Place]:
+        """Where the group is in these queues: as was reported, or, before anything was, as is committed. A query that
+        reads an old part again is behind that for a while."""
         new = [queue for queue in reached.positions if queue not in self._reported]
         committed = committed_offsets(self._client, reached.group, new)
-        grown = [queue for queue in new if (before := committed[queue]) is None or reached.positions[queue] > before]
-        for queue, (identity, position) in self._reported.items():
-            at = reached.positions.get(queue)
-            if at is not None and (at > position or identity != reached.identity(queue)):
-                grown.append(queue)
-        return grown
+        found = {queue: (reached.identity(queue), NO_OFFSET if at is None else at) for queue, at in committed.items()}
+        return found | {queue: place for queue, place in self._reported.items() if queue in reached.positions}
 
-    def _commit(self, group: str, queues: list[MessageQueue], reached: Offsets) -> None:
+    def _commit(self, group: str, places: Mapping[MessageQueue, _Place]) -> None:
         """All on their way before the first answer is awaited."""
         answers = [
-            self._client.broker(queue.broker_name).submit_commit(
-                group, queue.topic, queue.queue_id, reached.positions[queue]
-            )
-            for queue in queues
+            self._client.broker(queue.broker_name).submit_commit(group, queue.topic, queue.queue_id, at)
+            for queue, (_, at) in places.items()
         ]
         for answer in answers:
             answer.result().raise_for_code()

@@ -14,7 +14,6 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pyspark import SparkContext
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from rmqspark.client.access import resolve_access
@@ -158,6 +157,10 @@ class LagListener(StreamingQueryListener):
 
 def _this_spark() -> Spark:
     """Of this process; a client of Spark Connect has none, and knows neither."""
+    try:
+        from pyspark import SparkContext
+    except ImportError:  # pyspark-client, of which such a client needs no more
+        return Spark()
     context = SparkContext._active_spark_context
     return Spark() if context is None else Spark(context.uiWebUrl or "", context.defaultParallelism)
 

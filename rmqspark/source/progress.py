@@ -102,7 +102,7 @@ class Progress:
         start = self._without_deleted(self._wanted(self._of_group(start)))
         snapshot = self._look(start)
         idle = is_idle(start, self._group.owned(snapshot))
-        resets = self._rewinds.due(start, snapshot.stores.keys(), is_idle=idle)
+        resets = self._rewinds.due(start, snapshot, is_idle=idle)
         is_read = self._options.subscription.includes
         kept = start.at({queue: at for queue, at in start.positions.items() if queue not in resets and is_read(queue)})
         snapshot, reborn = self._account(kept, snapshot)

@@ -6,7 +6,8 @@ The broker keeps a reset until the query has it in its checkpoint, so none is lo
     recorded  → Spark begins a batch at that offset: it is in the checkpoint, and the broker is told
     forgotten → the broker takes the group's commits again
 
-A driver that dies before the broker was told is asked again, when nothing has been read from the new place yet.
+A driver that dies before the broker was told is asked again, when nothing has been read from the new place yet: it
+stands there, and says so.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.message_queue import MessageQueue
     from rmqspark.source.offsets import Offsets
+    from rmqspark.source.planner import Snapshot
     from rmqspark.source.retry import RetryPolicy
 
 IDLE_LOOK_MS = 1_000  # Spark asks an idle query a hundred times a second; every batch that is planned asks
@@ -38,9 +40,7 @@ class Rewinds:
         self._looked_at: dict[str, Any] | None = None
         self._looked_ms = 0
 
-    def due(
-        self, start: Offsets, brokers_in_sight: Collection[str], *, is_idle: bool = False
-    ) -> dict[MessageQueue, int]:
+    def due(self, start: Offsets, snapshot: Snapshot, *, is_idle: bool = False) -> dict[MessageQueue, int]:
         """Queues of `start` and where the group was set to. Raises what a last try raised.
 
         Brokers out of sight are not asked: nothing is read of them, so that can wait until they are back. `is_idle`: no
@@ -51,9 +51,10 @@ class Rewinds:
         now_ms = self._client.clock.monotonic_ms()
         if is_idle and recorded == self._looked_at and not settled and now_ms - self._looked_ms < IDLE_LOOK_MS:
             return {}
-        names = {queue.broker_name for queue in start.positions} & set(brokers_in_sight)
-        ask = partial(self._ask, start.group, names, settled)
-        pending = patiently(ask, self._retry.pauses_ms, self._client.clock.sleep_ms)
+        names = {queue.broker_name for queue in start.positions} & snapshot.stores.keys()
+        pending = self._tell(start.group, names, settled)
+        if carried_out := _carried_out(start, snapshot, pending):
+            pending = self._tell(start.group, names, carried_out)
         self._planned, self._looked_at, self._looked_ms = None, recorded, now_ms
         return {queue: offset for queue, offset in pending.items() if queue in start.positions}
 
@@ -62,6 +63,11 @@ class Rewinds:
         self._planned = (end.to_json(), resets) if resets else None
         if resets:
             self._looked_at = None
+
+    def _tell(self, group: str, names: Collection[str], settled: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+        """What is pending once these are settled. Raises what a last try raised."""
+        ask = partial(self._ask, group, names, settled)
+        return patiently(ask, self._retry.pauses_ms, self._client.clock.sleep_ms)
 
     def _ask(self, group: str, names: Collection[str], settled: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         """All these brokers, the requests on their way before the first answer is awaited."""
@@ -72,3 +78,15 @@ class Rewinds:
             if broker.capabilities().groups
         ]
         return {queue: offset for answer in answers for queue, offset in answer.result().items()}
+
+
+def _carried_out(start: Offsets, snapshot: Snapshot, pending: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+    """Those that an earlier run has brought into the checkpoint, and did not live to say so, as none does with
+    Trigger.Once. Of a member of a shared group it is not known yet whether these queues are its own."""
+    if start.member:
+        return {}
+    return {
+        queue: at
+        for queue, at in pending.items()
+        if start.positions.get(queue) == at and start.store_of(queue) == snapshot.store_of(queue)
+    }

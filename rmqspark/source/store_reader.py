@@ -22,6 +22,7 @@ from rmqspark.source.loss import DAMAGED, lose
 from rmqspark.source.planner import QueueRange, split
 from rmqspark.source.start import resolve
 from rmqspark.source.stored_queues import StoredQueues
+from rmqspark.spark_worker import settle
 from rmqspark.store.direct.read import Unread, Wanted, read_ranges
 from rmqspark.store.direct.tails import Tail
 from rmqspark.store.direct.view import StoreView
@@ -75,6 +76,7 @@ class RmqStoreReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         if isinstance(partition, StorePartition):  # else it is what Spark plans where there is nothing to read
+            settle()
             yield from read_store(partition, self._options, self._schema)
 
 

@@ -43,12 +43,12 @@ def read(partition: InputPartition, schema: StructType) -> Iterator[Any]:
     options = partition.options
     client = shared_client(options.namesrv, options.access)
     make_sure(client, partition.ranges, partition.held, options.retry)
+    settle()
     if isinstance(partition, DirectPartition):
         from rmqspark.source.direct import read_direct  # brings the store, which few queries need
 
         yield from read_direct(partition, schema)
     else:
-        settle()
         batches = _from_broker(client, partition.ranges, options, schema)
         yield from batches if len(partition.ranges) == 1 else gathered(batches, lambda _: BATCH_BYTES)
     make_sure(client, partition.ranges, partition.held, options.retry)

@@ -71,6 +71,26 @@ def test_a_reset_waits_for_a_query_that_is_not_running(
     assert run(topic.stream(**stream)).bodies == []
 
 
+def test_a_reset_reaches_a_query_that_has_one_batch_a_run(topic: Topic, admin: AdminClient, tmp_path: Path) -> None:
+    """With Trigger.Once the first run enters at the new place, and the second reads from there."""
+    read: list[str] = []
+
+    def run() -> list[str]:
+        """What one more run reads."""
+        before = len(read)
+        stream = topic.stream("body binary", startingOffsets="earliest", group="now-and-then")
+        writer = stream.selectExpr("cast(body as string) body").writeStream
+        writer = writer.foreachBatch(lambda batch, _: read.extend(row.body for row in batch.collect()))
+        query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(once=True).start()
+        assert query.awaitTermination(200)
+        return sorted(read[before:])
+
+    topic.send("a", "b")
+    assert run() == ["a", "b"]
+    admin.reset_group("now-and-then", "earliest", topic=topic.name)
+    assert [run(), run(), run()] == [[], ["a", "b"], []]
+
+
 def _wait_for(query: Any, condition: Callable[[], bool]) -> None:
     for _ in range(100):
         if condition():

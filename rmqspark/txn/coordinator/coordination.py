@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from rmqspark.errors import FlushSlaveTimeout, NotWritable, RmqError, SlaveNotAvailable, TransactionError
-from rmqspark.protocol.bodies.txn import InputRange, TxnDecision
+from rmqspark.protocol.bodies.txn import TxnDecision
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.txn import TxnOutcome, TxnStatusRequestHeader, TxnStatusResponseHeader
 from rmqspark.protocol.names import MAX_TRANSACTIONAL_ID_LENGTH
@@ -176,11 +176,11 @@ class Coordination:
         await self.coordinator.close()
         await self.peers.close()
 
-    async def _follow(self, inputs: Sequence[InputRange]) -> None:
+    async def _follow(self, decision: TxnDecision) -> None:
         """Moves groups to where a decided batch has read. Of a shared one that is on disk here before anybody hears of
         the decision: its next member goes by it, and a start moves it again only while the decision is not complete."""
-        self._offsets.want(inputs)
-        if any(each.lease for each in inputs):
+        self._offsets.want(decision)
+        if any(each.lease for each in decision.inputs):
             with suppress(NotWritable):  # it is decided all the same
                 await self._save_offsets()
 
@@ -188,7 +188,7 @@ class Coordination:
         """Moves groups to where the last decisions say: this broker may have died before it did, or forgotten it."""
         for txn in self.ledger:
             for pending in txn.pending:
-                self._offsets.want(pending.decision.inputs)
+                self._offsets.want(pending.decision)
 
     async def _look_around(self) -> None:
         """Remembers every broker ever seen: it may own an id (see `owners`)."""

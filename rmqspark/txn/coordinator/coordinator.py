@@ -27,10 +27,10 @@ from rmqspark.txn.coordinator.turns import Turns
 from rmqspark.txn.coordinator.voting import Voting
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Iterator
 
     from rmqspark.clock import Clock
-    from rmqspark.protocol.bodies.txn import InputRange, TxnDecision
+    from rmqspark.protocol.bodies.txn import TxnDecision
     from rmqspark.txn.coordinator.events import Transaction
     from rmqspark.txn.coordinator.input_leases import InputLeases
     from rmqspark.txn.coordinator.journal import Journal
@@ -66,7 +66,7 @@ class Coordinator:
         rollout: Rollout,
         participant: Callable[[str], ParticipantPort],
         leases: InputLeases,
-        on_decided: Callable[[Sequence[InputRange]], Awaitable[None]],
+        on_decided: Callable[[TxnDecision], Awaitable[None]],
         clock: Clock,
         uptime: Uptime,
     ) -> None:
@@ -254,7 +254,7 @@ class Coordinator:
         self._proposals.forget(txn.transactional_id)
         fault_point("after_decide")
         if answer.outcome is TxnOutcome.COMMITTED:
-            await self._on_decided(decision.inputs)
+            await self._on_decided(decision)
         return await self._finish(txn.transactional_id, version, ruling)
 
     async def _commit_by_hand(self, txn: Transaction, version: int, who: str) -> Ruling:

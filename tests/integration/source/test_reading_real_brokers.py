@@ -20,7 +20,7 @@ from rmqspark.source.admission import Limits
 from rmqspark.source.cluster_view import MAX_AGE_MS, ROUTE_MAX_AGE_MS, ClusterView
 from rmqspark.source.fetch import fetch
 from rmqspark.source.fetch_together import fetch_together
-from rmqspark.source.group import GroupProgress
+from rmqspark.source.group import AGAIN_MS, GroupProgress
 from rmqspark.source.offsets import Offsets
 from rmqspark.source.options import RetryPolicy, SourceOptions, Subscription
 from rmqspark.source.ownership import WholeGroup
@@ -318,8 +318,33 @@ def test_progress_of_a_new_group_is_seen(client: ClusterClient) -> None:
     again.report(Offsets("spark-1", {Q0: 3, Q1: 2}))
     assert broker.query_offset("spark-1", "orders", 0) == 5
     assert broker.query_offset("spark-1", "orders", 1) == 2
+    again.report(Offsets("spark-1", {Q0: 4, Q1: 2}))
+    assert broker.query_offset("spark-1", "orders", 0) == 5
     again.report(Offsets("spark-1", {Q0: 6, Q1: 2}))
     assert broker.query_offset("spark-1", "orders", 0) == 6
+
+
+def test_a_report_that_failed_is_made_again_though_nothing_is_new(
+    mq: LocalCluster, admin: AdminClient, clock: ManualClock
+) -> None:
+    """An idle query would look as if it were behind, and ever longer, until the next message."""
+    is_away = [True]
+
+    class Client(ClusterClient):
+        def broker(self, broker_name: str) -> BrokerClient:
+            if is_away:
+                raise Unreachable("Nobody is there.", address=broker_name)
+            return super().broker(broker_name)
+
+    with Client(mq.namesrv, clock=clock) as client:
+        progress, reached = GroupProgress(client), Offsets("spark-3", {Q0: 5})
+        progress.report(reached)
+        is_away.clear()
+        progress.report(reached)
+        assert client.broker("broker-a").query_offset("spark-3", "orders", 0) is None, "not a hundred times a second"
+        clock.advance(ms=AGAIN_MS)
+        progress.report(reached)
+        assert client.broker("broker-a").query_offset("spark-3", "orders", 0) == 5
 
 
 def test_nothing_is_reported_when_not_wanted(client: ClusterClient) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from rmqspark.client.capabilities import Capabilities
-from rmqspark.errors import NotCommitted, RmqError, Unreachable
+from rmqspark.errors import NotCommitted, RequestTimeout, RmqError, Unreachable
 from rmqspark.protocol.bodies.route import BrokerData, ClusterInfo
 from rmqspark.protocol.bodies.txn import InputRange, InputRanges
 from rmqspark.protocol.codes import RequestCode
@@ -26,33 +27,38 @@ def read(queue_id: int, start: int, end: int, lease: int | None = None) -> Input
 
 
 class Cluster:
-    """Brokers by name, each with what was reported to it, or the error that asking it ends in."""
+    """Brokers by name, each with what was reported to it, or the error that asking it ends in. `asked`: for reports."""
 
     namesrv = "ns:1"
 
     def __init__(self, **told: list[InputRange] | RmqError) -> None:
         self.told = told
         self.clock = ManualClock()
+        self.asked: list[str] = []
 
     def cluster_info(self) -> ClusterInfo:
         return ClusterInfo(brokerAddrTable={n: BrokerData(brokerName=n, brokerAddrs={0: "h:1"}) for n in self.told})
 
     def broker(self, name: str) -> Broker:
-        return Broker(self.told[name])
+        return Broker(name, self)
 
 
 class Broker:
-    def __init__(self, told: list[InputRange] | RmqError) -> None:
-        self._told = told
+    def __init__(self, name: str, cluster: Cluster) -> None:
+        self._name, self._cluster = name, cluster
 
     def capabilities(self) -> Capabilities:
         return Capabilities(transactions=1)
 
     def call(self, code: RequestCode, header: Any, *, timeout_ms: int) -> Response:
         assert (code, header.queryId, header.batchId) == (RequestCode.RMQ_TXN_INPUTS, "q", 5)
-        if isinstance(self._told, RmqError):
-            raise self._told
-        return Response(0, 1, None, 479, {}, InputRanges(self._told).encode())
+        self._cluster.asked.append(self._name)
+        told = self._cluster.told[self._name]
+        if isinstance(told, RequestTimeout):
+            self._cluster.clock.advance(ms=timeout_ms)
+        if isinstance(told, RmqError):
+            raise told
+        return Response(0, 1, None, 479, {}, InputRanges(told).encode())
 
 
 def inputs(cluster: Any, *participants: str) -> list[InputRange]:
@@ -68,6 +74,26 @@ def test_a_broker_that_is_away_hides_no_other(caplog: pytest.LogCaptureFixture) 
     """What the others know is recorded, with a warning; the batch goes on."""
     assert inputs(Cluster(a=AWAY, b=[read(1, 2, 3)])) == [read(1, 2, 3)]
     assert "not all of it" in caplog.text
+
+
+SILENT = RequestTimeout("a says nothing.")
+
+
+def test_a_broker_that_hangs_is_asked_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Name servers go on naming it: each batch would wait for it many times, for what another was told as well."""
+    cluster = Cluster(a=SILENT, b=[read(1, 2, 3)])
+    assert inputs(cluster) == [read(1, 2, 3)]
+    assert cluster.asked == ["a", "b"]
+    assert "not all of it: a says nothing." in caplog.text
+
+
+def test_a_broker_that_hangs_is_asked_patiently_where_nothing_else_would_do() -> None:
+    """For leases, and where nobody has answered: it may be back in time."""
+    for told in ([read(1, 2, 3, lease=7)], SILENT):
+        cluster = Cluster(a=SILENT, b=told)
+        with suppress(NotCommitted):
+            assert inputs(cluster) == []
+        assert cluster.asked.count("a") == 7
 
 
 def test_what_was_read_under_leases_is_known_in_full_or_not_committed() -> None:

@@ -16,7 +16,7 @@ from rmqspark.source.progress import Progress
 from rmqspark.testing.manual_clock import ManualClock
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from rmqspark.clock import Clock
 
@@ -76,7 +76,7 @@ class Cluster:
     def report(self, reached: Offsets) -> None:
         self.reports.append(reached)
 
-    def due(self, start: Offsets, brokers_in_sight: Collection[str], *, is_idle: bool) -> dict[MessageQueue, int]:
+    def due(self, start: Offsets, snapshot: Snapshot, *, is_idle: bool) -> dict[MessageQueue, int]:
         return {queue: offset for queue, offset in self.resets.items() if queue in start.positions}
 
     def planned(self, end: Offsets, resets: dict[MessageQueue, int]) -> None:

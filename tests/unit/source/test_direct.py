@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import shutil
 import subprocess
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
+from rmqspark import spark_worker
 from rmqspark.client.bulk import BulkChunk
 from rmqspark.client.capabilities import Capabilities
 from rmqspark.clock import SystemClock
@@ -24,7 +26,7 @@ from rmqspark.protocol.java_hash import tags_code
 from rmqspark.protocol.records.properties import encode_properties
 from rmqspark.protocol.records.record import encode_record
 from rmqspark.protocol.sql.filter import SqlFilter
-from rmqspark.source import direct, log_plan
+from rmqspark.source import direct, log_plan, task
 from rmqspark.source.options import RetryPolicy, SourceOptions, Subscription
 from rmqspark.source.partitions import DirectPartition, Holder, QueueLease
 from rmqspark.source.planner import QueueRange
@@ -371,6 +373,18 @@ def test_a_member_of_a_shared_group_reads_under_its_leases(broker: Broker) -> No
         wanted = [QueueLease("billing", "me", leases[each.queue]) for each in partition.ranges]
         assert list(partition.held) == wanted
     assert {lease for partition in plan(broker) for lease in partition.held} == {QueueLease("billing", "", 0)}
+
+
+def test_a_worker_settles_whatever_it_reads(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next task of its process does not begin late, nor has modules looked through for garbage, because this one
+    reads files."""
+    monkeypatch.setattr(spark_worker, "_tasks", {})
+    gc.unfreeze()
+    (partition,) = plan(broker)
+    assert sorted(row for batch in task.read(partition, SCHEMA) for row in rows(batch)) == everything()
+    frozen = gc.get_freeze_count()
+    gc.unfreeze()
+    assert frozen > 0
 
 
 def test_reading_through_the_broker_brings_no_store() -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
+import subprocess
+import sys
 import uuid
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -178,3 +181,11 @@ def test_a_listener_that_could_tell_nobody() -> None:
     """A name server that is no address is an error where the listener is made, not a line of Spark's log."""
     with pytest.raises(InvalidArgument, match="namesrv 'nowhere' is not an address.*host:port"):
         LagListener(namesrv="nowhere")
+
+
+def test_a_client_of_spark_connect_needs_no_more_than_its_own_package() -> None:
+    """pyspark-client has no SparkContext; PySpark does as that package does where this variable is set."""
+    ask = "from rmqspark.source.lag import LagListener, _this_spark as this; LagListener('h:9876'); print(*this())"
+    around = os.environ | {"SPARK_SKIP_CONNECT_COMPAT_TESTS": "1"}
+    done = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, env=around)
+    assert (done.stdout, done.stderr) == (" 0\n", "")

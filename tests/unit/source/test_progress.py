@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -29,9 +28,6 @@ from rmqspark.source.start import resolve
 from rmqspark.testing.manual_clock import ManualClock
 
 from .one_cluster import EVERY, Q0, Q1, STORE, Cluster, at, progress
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
 
 
 @pytest.mark.parametrize(
@@ -182,10 +178,10 @@ class Dying(Cluster):
         super().__init__({Q0: 10, self.there: 20})
         self.noticed, self.asked = noticed, 0
 
-    def due(self, start: Offsets, brokers_in_sight: Collection[str], *, is_idle: bool) -> dict[MessageQueue, int]:
+    def due(self, start: Offsets, snapshot: Snapshot, *, is_idle: bool) -> dict[MessageQueue, int]:
         self.asked += 1
-        if "broker-b" not in brokers_in_sight:
-            return super().due(start, brokers_in_sight, is_idle=is_idle)
+        if "broker-b" not in snapshot.stores:
+            return super().due(start, snapshot, is_idle=is_idle)
         if self.noticed:
             del self.ends[self.there]
         raise Unreachable("Nothing answers.", address="b:1")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rmqspark.broker.offsets import ConsumerOffsets
@@ -11,8 +12,9 @@ from rmqspark.client.capabilities import Capabilities
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.bodies.admin import ResetOffsetBody
 from rmqspark.remoting.response import Response
-from rmqspark.source.offsets import Offsets
+from rmqspark.source.offsets import Offsets, StoreIdentity
 from rmqspark.source.options import RetryPolicy
+from rmqspark.source.planner import Snapshot
 from rmqspark.source.rewinds import IDLE_LOOK_MS, Rewinds
 from rmqspark.testing.manual_clock import ManualClock
 
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
 Q0, Q1 = MessageQueue("t", "broker-a", 0), MessageQueue("t", "broker-a", 1)
 QUIET = RetryPolicy(0, 0)
-HERE = {"broker-a"}
+HERE = Snapshot({Q0: 100, Q1: 100}, {"broker-a": StoreIdentity()})
 
 
 class Broker:
@@ -83,15 +85,33 @@ def test_a_reset_is_over_when_it_is_in_the_checkpoint() -> None:
 
 
 def test_a_driver_that_dies_in_between_is_asked_again() -> None:
-    """Before the broker was told, nothing was read from the new place: to enter there again repeats nothing."""
+    """Before the broker was told, nothing was read from the new place: whoever stands there reads on. With Trigger.Once
+    each run has one batch, and ends before it could say so; to enter there again would be all that it ever does."""
     broker = Broker()
     broker.reset(Q0, 7)
     first = rewinds(broker)
     first.planned(at(7, epoch=1), first.due(at(50), HERE))
-    second = rewinds(broker)
-    assert second.due(at(7, epoch=1), HERE) == {Q0: 7}
-    second.planned(at(7, epoch=2), {Q0: 7})
-    assert second.due(at(7, epoch=2), HERE) == {}
+    assert broker.pending == {0: 7}
+    assert rewinds(broker).due(at(7, epoch=1), HERE) == {}
+    assert broker.pending == {}
+
+
+def test_a_member_says_nothing_of_a_queue_that_may_be_another_s() -> None:
+    """One that was frozen still has a place in it: the reset is for who reads it now."""
+    broker = Broker()
+    broker.reset(Q0, 7)
+    assert rewinds(broker).due(replace(at(7), member="me"), HERE) == {Q0: 7}
+    assert broker.pending == {0: 7}
+
+
+def test_a_place_in_a_store_that_is_no_more_is_not_where_the_group_was_set_to() -> None:
+    """A query that ended because its broker serves another store goes on where an operator says, by the same number
+    too."""
+    broker = Broker()
+    broker.reset(Q0, 7)
+    other = replace(HERE, stores={"broker-a": StoreIdentity("another", 1)})
+    assert rewinds(broker).due(at(7), other) == {Q0: 7}
+    assert broker.pending == {0: 7}
 
 
 def test_a_second_reset_meanwhile_is_not_lost() -> None:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqspark.client.measuring import Extent
+from rmqspark.errors import Unreachable
 from rmqspark.model import MessageQueue
 from rmqspark.source.admission import Admission, Limits
 from rmqspark.source.planner import QueueRange
@@ -242,6 +243,22 @@ def test_the_longest_delay_begins_with_the_last_batch() -> None:
     clock.advance(ms=3_600_000)
     assert admission.admit([QueueRange(queue, 200, 200)], limits) == [0]
     assert admission.admit([QueueRange(queue, 200, 201)], limits) == [1]
+
+
+def test_a_broker_that_cannot_be_asked_puts_no_batch_off() -> None:
+    """What was due is read without it at the next look, and not when maxTriggerDelay is over once more."""
+    topic, failures = Topic([10]), [Unreachable("Nobody is there.", address="broker-a")]
+
+    def measure(budgets: Sequence[tuple[QueueRange, int]]) -> Sequence[Extent]:
+        if failures:
+            raise failures.pop()
+        return topic.measure(budgets)
+
+    admission = Admission(measure, ManualClock())
+    limits = Limits(max_bytes=500, min_rows=10_000)
+    with pytest.raises(Unreachable):
+        admission.admit(topic.backlogs(), limits)
+    assert admission.admit(topic.backlogs(), limits) == [50]
 
 
 def test_all_limits_hold_together() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
+from rmqspark import spark_worker
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import DataLoss, InvalidArgument, StoreError, TopicNotFound
 from rmqspark.protocol.java_hash import tags_code
@@ -143,6 +145,16 @@ def test_many_tasks(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(reader(folder / "broker-a", subscribe="orders", minPartitions="7").partitions()) >= 7
     parts = reader(folder, subscribe="orders", maxRecordsPerPartition="3").partitions()
     assert all(isinstance(part, StorePartition) and sum(r.size for r in part.ranges) <= 3 for part in parts)
+
+
+def test_a_worker_settles_whatever_it_reads(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where there is a broker: the next task of its process does not begin late."""
+    monkeypatch.setattr(spark_worker, "_tasks", {})
+    gc.unfreeze()
+    assert read(folder / "broker-a")
+    frozen = gc.get_freeze_count()
+    gc.unfreeze()
+    assert frozen > 0
 
 
 def test_a_store_whose_broker_was_killed(folder: Path) -> None:
