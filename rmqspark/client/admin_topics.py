@@ -10,7 +10,7 @@ import msgspec
 from rmqspark.client.broker_admin import BrokerAdmin
 from rmqspark.client.in_turn import in_turn
 from rmqspark.client.routes import registered_masters
-from rmqspark.errors import Conflict, InvalidArgument, NotFound, RequestTimeout, TopicNotFound, Unreachable
+from rmqspark.errors import Conflict, InvalidArgument, NotFound, NotWritable, RequestTimeout, TopicNotFound, Unreachable
 from rmqspark.protocol.bodies.route import TopicConfig
 from rmqspark.protocol.names import Perm, check_topic
 
@@ -90,10 +90,16 @@ def update_topic(
 
 
 def delete_topic(cluster: ClusterClient, topic: str) -> None:
-    """From every master and every name server: messages, queues and committed offsets are gone."""
+    """From every broker and every name server: messages, queues and committed offsets are gone. NotWritable, and
+    nothing is, where a broker that has it is without its master, which would bring it back."""
+    cluster.expire_route(topic)
     route = route_of(cluster, topic)
-    there = [name for name in route.brokers if route.master(name) is not None]
-    in_turn(there, lambda name: BrokerAdmin(cluster.broker(name)).delete_topic(topic))
+    if without := sorted(name for name in route.brokers if route.master(name) is None):
+        raise NotWritable(
+            f"Topic {topic!r} is on {', '.join(without)}, too, where only a slave is: its master would bring it back.",
+            hint="Start the master first; or stop the slave, if that is to be all.",
+        )
+    in_turn(route.brokers, lambda name: BrokerAdmin(cluster.broker(name)).delete_topic(topic))
     for name in cluster.cluster_info().clusterAddrTable:
         cluster.name_servers.forget_topic(topic, name)
     cluster.expire_route(topic)
