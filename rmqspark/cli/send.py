@@ -13,6 +13,7 @@ import typer
 from rmqspark.cli.message_files import lines, read_file
 from rmqspark.cli.options import IgnoreUnknown, Json, Namesrv
 from rmqspark.cli.output import safe
+from rmqspark.cli.places import naming
 from rmqspark.cli.sending import Addressed, send_all
 from rmqspark.clock import SystemClock
 from rmqspark.errors import InvalidArgument
@@ -112,10 +113,11 @@ def _from_stdin(topic: str, template: str | None) -> Iterator[Addressed]:
     if sys.stdin.isatty():
         print("One message a line; Ctrl-D ends.", file=sys.stderr)
     parse = compile_input(template) if template else None
-    for number, line in enumerate(lines(sys.stdin.buffer), start=1):
-        place = f"Line {number}"
+    for place, line in lines(sys.stdin.buffer):
         if parse:
-            yield Addressed(parse(topic, line.decode("utf-8", "surrogateescape")), place=place)
+            with naming(place):
+                message = parse(topic, line.decode("utf-8", "surrogateescape"))
+            yield Addressed(message, place=place)
         elif line:
             yield Addressed(Message(topic, line), place=place)
         else:
