@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Mapping
 
+UNFORESEEN: Final = "Something went wrong that should not; the log of rmq admin has it."
+"""What whoever asked is told of a bug."""
 _MOST_TOLD: Final = 100
 
 log = structlog.get_logger("rmqspark.admin")
