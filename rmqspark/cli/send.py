@@ -65,6 +65,7 @@ def send(
     if queue is not None and shard is not None:
         raise InvalidArgument("--queue and --shard exclude each other: a shard chooses its queue by itself.")
     check_sendable(topic)  # also where nothing is to be sent
+    _check_bodies(bodies or [])
     properties, wait = _properties(property_ or []), _wait(delay)
     messages = (
         addressed._replace(
@@ -87,6 +88,13 @@ def send(
             print(f"{sent:,} messages sent to {topic}")
     if not sent and not as_json:
         print(f"Nothing to send to {topic}.")
+
+
+def _check_bodies(bodies: list[str]) -> None:
+    """Before any of them is sent."""
+    if "" in bodies:
+        which = f"Body {bodies.index('') + 1} of {len(bodies)}" if len(bodies) > 1 else "The body"
+        raise InvalidArgument(f"{which} is empty; RocketMQ has no empty messages.", hint="Send at least one byte.")
 
 
 def _messages(

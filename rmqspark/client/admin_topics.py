@@ -12,7 +12,7 @@ from rmqspark.client.in_turn import in_turn
 from rmqspark.client.routes import registered_masters
 from rmqspark.errors import Conflict, InvalidArgument, NotFound, NotWritable, RequestTimeout, TopicNotFound, Unreachable
 from rmqspark.protocol.bodies.route import TopicConfig
-from rmqspark.protocol.names import Perm, check_topic
+from rmqspark.protocol.names import MOST_QUEUES, Perm, check_topic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -76,6 +76,7 @@ def update_topic(
 ) -> None:
     """Changes what is given on every broker that has the topic; returns when every name server shows it."""
     attributes = {} if message_type is None else _type_attribute(message_type)
+    _check_numbers(read_queues or 0, write_queues or 0)
     changed: dict[str, TopicConfig] = {}
     for broker_name, config in _configs(cluster, topic).items():
         changed[broker_name] = msgspec.structs.replace(
@@ -110,8 +111,15 @@ def topic_config(topic: str, *, read_queues: int, write_queues: int, perm: str |
     attribute = _type_attribute(message_type)
     if read_queues < 1 or write_queues < 1:
         raise InvalidArgument("A topic needs at least one queue.")
+    _check_numbers(read_queues, write_queues)
     attributes = {} if message_type == "normal" else attribute
     return TopicConfig(topic, read_queues, write_queues, parse_perm(perm), attributes=attributes)
+
+
+def _check_numbers(*queues: int) -> None:
+    """How many a topic may have is its brokers' to say; these could not even be asked."""
+    if max(queues) > MOST_QUEUES:
+        raise InvalidArgument(f"A topic has {MOST_QUEUES:,} queues on a broker at most, not {max(queues):,}.")
 
 
 def _type_attribute(message_type: str) -> dict[str, str]:
