@@ -31,6 +31,7 @@ from rmqspark.protocol.headers.access_control import (
     ListUsersRequestHeader,
     UserRequestHeader,
 )
+from rmqspark.words import sentence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -264,7 +265,7 @@ def _answer(cluster: ClusterClient, roll: RollCall, server: str, ask: Callable[[
     except RmqError as error:
         if isinstance(error, NotSupported) and server in cluster.name_servers.addresses:
             return None
-        error.retell(f"{server}: {error.message}")
+        error.retell(f"{server}: {sentence(error.message)}")
         raise
 
 

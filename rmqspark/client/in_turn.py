@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from rmqspark.errors import RmqError
+from rmqspark.words import sentence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -32,15 +33,10 @@ def telling_what_is_done() -> Iterator[list[str]]:
         yield done
     except RmqError as error:
         if done:
-            error.retell(f"{_sentence(error.message)} It is done for {_named(done)}, and for nothing behind.")
+            error.retell(f"{sentence(error.message)} It is done for {_named(done)}, and for nothing behind.")
         raise
 
 
 def _named(names: Sequence[str]) -> str:
     more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
     return ", ".join(names[:_MOST_NAMED]) + more
-
-
-def _sentence(message: str) -> str:
-    """RocketMQ's servers end theirs as they like."""
-    return message if message.endswith((".", "!", "?")) else f"{message}."
