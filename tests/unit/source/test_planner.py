@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,8 +11,11 @@ from hypothesis import strategies as st
 
 from rmqspark.errors import InvalidArgument
 from rmqspark.model import MessageQueue
+from rmqspark.source.driver import _partitions
 from rmqspark.source.loss import shrunken
 from rmqspark.source.offsets import Offsets, StoreIdentity
+from rmqspark.source.options import SourceOptions
+from rmqspark.source.partitions import Holder
 from rmqspark.source.planner import (
     FEW_TASKS,
     TASK_RECORDS,
@@ -192,6 +196,10 @@ def test_tasks_of_a_few_messages_each_are_not_any_number() -> None:
     check_task_size(planned, 3)
     with pytest.raises(InvalidArgument, match="cannot be 2 for 200,002 messages.*Use 3 or more"):
         check_task_size(planned, 2)
+    two_each = SourceOptions.parse({"subscribe": "t", "maxRecordsPerPartition": "2"}, streaming=False)
+    nobody: Any = None  # is asked
+    with pytest.raises(InvalidArgument, match="cannot be 2 for 200,002 messages"):
+        _partitions(nobody, planned, two_each, Holder())
 
 
 @pytest.mark.property
