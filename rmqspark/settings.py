@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 ENVIRONMENT_PREFIX = "RMQ_"
 _SLIP = 0.9  # so alike (difflib's ratio) that nobody else would call a variable of theirs so
+_LEAVE_OUT = "All there are: rmq broker --help. Leave it out."
 MAX_INT64 = (1 << 63) - 1
 HIDDEN = "***"
 _NAMES = {bool: "true or false", int: "a whole number", str: "a text"}
@@ -207,11 +208,12 @@ def changed(settings: _Settings, texts: Mapping[str, Any]) -> _Settings:
     return dataclasses.replace(settings, **values)  # type: ignore[type-var]
 
 
-def unknown_setting(name: str, known: Iterable[str]) -> InvalidArgument:
-    """The error for a key nobody knows, as it was spelled, with the nearest known name, spelled alike."""
+def unknown_setting(name: str, known: Iterable[str], otherwise: str = _LEAVE_OUT) -> InvalidArgument:
+    """The error for a key nobody knows, as it was spelled, with the nearest known name, spelled alike, or else what to
+    do."""
     nearest = difflib.get_close_matches(snake_case(name), list(known), n=1)
     if not nearest:
-        hint = "All there are: rmq broker --help. Leave it out."
+        hint = otherwise
     elif name == snake_case(name):
         hint = f"Did you mean {nearest[0]!r}?"
     else:

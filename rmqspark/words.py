@@ -27,6 +27,11 @@ def counted(count: int, noun: str, plural: str = "") -> str:
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
+def sentence(text: str) -> str:
+    """With an end, so that another one may follow: RocketMQ's servers say some without."""
+    return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
 def os_error_story(error: OSError) -> str:
     """What the operating system refused, in its words: 'rmq-store: Permission denied'."""
     reason = error.strerror or str(error)

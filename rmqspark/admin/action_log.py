@@ -1,11 +1,13 @@
 """What was changed through REST and console: who, when, what, and how it ended. One JSON object a line.
 
 Written before a change begins and again when it is over, so that one that was cut off is there, too. The file is
-bounded: what is old goes to `FILE.1`, and what was there before is dropped.
+bounded: what is old goes to `FILE.1`, and what was there before is dropped. One process has it at a time, by a lock on
+`FILE.lock`: two would give their changes the same numbers.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import threading
@@ -19,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
-from rmqspark.errors import RmqError, StoreError
+from rmqspark.errors import RmqError, StoreError, StoreLocked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,22 +52,32 @@ class Action:
 
 
 class ActionLog:
-    """Owns the file. Safe to be used by several threads."""
+    """Owns the file until it is closed. Safe to be used by several threads."""
 
     def __init__(self, path: Path, clock: Clock) -> None:
-        """StoreError where the file cannot be read or written: nothing is changed that cannot be recorded."""
+        """StoreError where the file cannot be read or written: nothing is changed that cannot be recorded. StoreLocked
+        where it is another's."""
         self._path = path
         self._clock = clock
         self._lock = threading.Lock()
         self._actions: dict[int, Action] = {}
         self._order: deque[int] = deque()
         with self._as_store_errors():
-            for each in (path.with_name(path.name + ".1"), path):
-                for action in _read(each):
-                    self._keep(action)
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._append(b"")
+            self._lock_descriptor = _locked(path)
+            try:
+                for each in (path.with_name(path.name + ".1"), path):
+                    for action in _read(each):
+                        self._keep(action)
+                self._append(b"")
+            except OSError:
+                self.close()
+                raise
         self._next = max(self._actions, default=0) + 1
+
+    def close(self) -> None:
+        """Lets others have the file."""
+        os.close(self._lock_descriptor)
 
     def newest(self, limit: int, before: int | None = None) -> list[Action]:
         """The newest first; those with smaller numbers than `before`."""
@@ -141,6 +153,21 @@ class Effect:
 
     def __init__(self) -> None:
         self.story = ""
+
+
+def _locked(path: Path) -> int:
+    """A descriptor that keeps others from the file as long as it is open. OSError, StoreLocked."""
+    descriptor = os.open(path.with_name(path.name + ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(descriptor)
+        if not isinstance(error, BlockingIOError):
+            raise
+        raise StoreLocked(
+            f"Another rmq admin records in {path} what is changed.", hint="Name another file with --action-log."
+        ) from None
+    return descriptor
 
 
 def _cut(text: str) -> str:

@@ -31,8 +31,8 @@ class Desk:
     def opened(
         cls, config: AdminConfig, namesrv: str | None, clock: Clock, known_settings: Mapping[str, SettingInfo]
     ) -> Desk:
-        """StoreError where changes cannot be recorded; no cluster need be there yet. `known_settings` are those of
-        brokers whose meaning can be told, by name."""
+        """StoreError where changes cannot be recorded, StoreLocked where another does; no cluster need be there yet.
+        `known_settings` are those of brokers whose meaning can be told, by name."""
         cluster = ClusterClient(namesrv, clock=clock)
         log = ActionLog(Path(config.action_log or "rmq-admin-actions.jsonl"), clock)
         return cls(config, cluster, log, Actions(cluster, log), known_settings)
@@ -40,3 +40,4 @@ class Desk:
     def close(self) -> None:
         self.actions.close()
         self.cluster.close()
+        self.log.close()

@@ -120,8 +120,16 @@ def bounded(receive: Receive, most_bytes: int) -> Receive:
     return taking
 
 
+def path_of(scope: Scope) -> str:
+    """Without the path that a proxy has us under, where it leaves that: whole steps of it, for `/topics` is not under
+    `/t`."""
+    path: str = scope["path"]
+    rest = path.removeprefix(scope.get("root_path", ""))
+    return path if rest and not rest.startswith("/") else rest
+
+
 def _with_headers(scope: Scope, send: Send) -> Send:
-    policy = _policy(scope["path"].removeprefix(scope.get("root_path", "")))
+    policy = _policy(path_of(scope))
     headers = (*_HEADERS, (b"content-security-policy", policy))
 
     async def with_headers(message: Message) -> None:

@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
+from rmqspark.told_once import ToldOnce
+
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Mapping
 
+UNFORESEEN: Final = "Something went wrong that should not; the log of rmq admin has it."
+"""What whoever asked is told of a bug."""
 _MOST_TOLD: Final = 100
 
 log = structlog.get_logger("rmqspark.admin")
@@ -23,14 +27,12 @@ class Mishaps:
     """An exception handler of an event loop."""
 
     def __init__(self) -> None:
-        self._told: set[tuple[str, str]] = set()
+        self._told: ToldOnce[tuple[str, str]] = ToldOnce(log, "failed tasks", _MOST_TOLD)
 
     def tell(self, loop: asyncio.AbstractEventLoop, context: Mapping[str, Any]) -> None:
         """What asyncio would log, if it has not been told."""
         error = context.get("exception")
-        kind = type(error).__name__, _place(error)
-        if kind not in self._told and len(self._told) < _MOST_TOLD:
-            self._told.add(kind)
+        if self._told.is_news((type(error).__name__, _place(error))):
             log.error("a task failed; told once", what=context.get("message"), exc_info=error)
 
 

@@ -12,6 +12,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from rmqspark import errors
+from rmqspark.admin.mishaps import UNFORESEEN
 from rmqspark.admin.values import Document
 
 if TYPE_CHECKING:
@@ -158,7 +159,7 @@ async def _unforeseen(request: Request, error: Exception) -> JSONResponse:
     return problem(
         HTTPStatus.INTERNAL_SERVER_ERROR,
         "internal_error",
-        "Something went wrong that should not; the log of rmq admin has it.",
+        UNFORESEEN,
         hint="It is a mistake of ours: report it with what the log says.",
         instance=request.url.path,
     )

@@ -14,6 +14,7 @@ import uvicorn
 from rmqspark.admin.gate import MOST_BODY_BYTES
 from rmqspark.admin.http_connection import MOST_CONNECTIONS, MOST_HEADER_BYTES, HttpConnection
 from rmqspark.admin.mishaps import Mishaps
+from rmqspark.errors import RmqError
 from rmqspark.remoting.address import cannot_listen, format_address
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ _IDLE_S: Final = 120
 @asynccontextmanager
 async def serving(app: FastAPI, config: AdminConfig) -> AsyncIterator[str]:
     """Serves while the block runs; gives the URL to ask at. PortInUse; InvalidArgument for another address that cannot
-    be listened on."""
+    be listened on; RmqError where the application does not start."""
     asyncio.get_running_loop().set_exception_handler(Mishaps().tell)
     with _listening(config) as listener:
         settings = uvicorn.Config(
@@ -48,16 +49,25 @@ async def serving(app: FastAPI, config: AdminConfig) -> AsyncIterator[str]:
         server = _Server(settings)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(server.serve, [listener])
-            while not server.started:  # noqa: ASYNC110 - uvicorn tells it in no other way
+            while not (server.started or server.should_exit):  # noqa: ASYNC110 - uvicorn tells it in no other way
                 await anyio.sleep(0.005)
-            try:
-                yield _url(config, listener)
-            finally:
-                server.should_exit = True
+            if server.started:
+                try:
+                    yield _url(config, listener)
+                finally:
+                    server.should_exit = True
+        if not server.started:
+            raise RmqError("REST and console do not start.", hint="The line above says why.")
 
 
 class _Server(uvicorn.Server):
-    """Signals are `cli.serving`'s."""
+    """Signals are `cli.serving`'s, and so is the end of the process."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        try:
+            await super().startup(sockets)
+        except SystemExit:  # the application has failed at it
+            self.should_exit = True
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

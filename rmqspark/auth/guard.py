@@ -23,6 +23,7 @@ from rmqspark.errors import NoPermission
 from rmqspark.protocol.codes import Version
 from rmqspark.protocol.headers.consume import UNIQUE_KEY_QUERY
 from rmqspark.protocol.signature import ACCESS_KEY, SIGNATURE, signature
+from rmqspark.told_once import ToldOnce
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
 _NOBODYS_PASSWORD: Final = "there is no such user"  # noqa: S105 - nobody has it
 _WRONG: Final = "check signature failed."
-_MOST_TOLD: Final = 1_000
 
 log = structlog.get_logger("rmqspark.auth")
 
@@ -58,7 +58,7 @@ class Guard:
         self._authorizes = config.authorization_enabled
         self._unsigned = codes_in("authentication_whitelist", config.authentication_whitelist)
         self._allowed = codes_in("authorization_whitelist", config.authorization_whitelist)
-        self._told: set[_Refusal] = set()
+        self._told: ToldOnce[_Refusal] = ToldOnce(log, "refusals")
         self._signers: WeakKeyDictionary[Connection, str] = WeakKeyDictionary()  # who has signed last
 
     def may(self, connection: Connection, need: Need) -> bool:
@@ -149,9 +149,7 @@ class Guard:
     def _tell(self, request: Request[Any], username: str, refusal: NoPermission) -> None:
         """The log hears of each kind once: who is refused does not stop trying. Names are the client's inventions."""
         user, host = self._accounts.user(username), request.connection.peer[0]
-        told = _Refusal(None if user is None else username, request.code, host)
-        if told not in self._told and len(self._told) < _MOST_TOLD:
-            self._told.add(told)
+        if self._told.is_news(_Refusal(None if user is None else username, request.code, host)):
             name, reason = _printable(username[:64]), _printable(refusal.message[:512])
             log.warning("refused", user=name, code=request.code, host=host, reason=reason)
 

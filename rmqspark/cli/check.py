@@ -11,7 +11,7 @@ from typer.exceptions import TyperException
 
 from rmqspark.cli.commands import Group, VerbGroup
 from rmqspark.cli.options import Json, Namesrv
-from rmqspark.cli.output import complain, print_json, safe
+from rmqspark.cli.output import complain, json_text, print_json, safe
 from rmqspark.cli.streams import discard_output
 from rmqspark.cli.thresholds import EXIT_CODES, OK, UNKNOWN, Thresholds, worst
 from rmqspark.clock import SystemClock
@@ -39,23 +39,24 @@ class _Checks(Group):
 
 
 @contextmanager
-def unknown_where_it_fails() -> Iterator[None]:
-    """Around the whole command line of a check, `rmq --context prod check lag`: it ends with 3 and one line."""
+def unknown_where_it_fails(*, as_json: bool) -> Iterator[None]:
+    """Around the whole command line of a check, `rmq --context prod check lag`: it ends with 3 and one line, which is
+    JSON for who has asked for that."""
     try:
         yield
     except TyperException as error:
-        _give_up(error.format_message())
+        _give_up(error.format_message(), as_json=as_json)
     except RmqError as error:
-        _give_up(str(error))
+        _give_up(str(error), as_json=as_json)
     except BrokenPipeError:
         raise
     except OSError as error:
-        _give_up(os_error_story(error))
+        _give_up(os_error_story(error), as_json=as_json)
     except (typer.Exit, typer.Abort):
         raise
     except Exception as error:  # noqa: BLE001 - a bug, whose traceback is told; Python's exit code would be a warning
         traceback.print_exc()
-        _give_up(f"A bug of rmq: {type(error).__name__}: {error}")
+        _give_up(f"A bug of rmq: {type(error).__name__}: {error}", as_json=as_json)
 
 
 app = VerbGroup(
@@ -206,11 +207,11 @@ def _end(check: str, state: str, story: str, more: dict[str, Any], *, as_json: b
     raise typer.Exit(EXIT_CODES[state])
 
 
-def _give_up(story: str) -> NoReturn:
+def _give_up(story: str, *, as_json: bool = False) -> NoReturn:
     """On standard error where standard output takes nothing: the exit code is to say it all the same."""
     told = safe(f"UNKNOWN: {' '.join(story.split())}")
     try:
-        print(told, flush=True)
+        print(json_text({"state": UNKNOWN, "story": story}) if as_json else told, flush=True)
     except BrokenPipeError:
         raise
     except OSError:

@@ -114,7 +114,7 @@ def _named(settings: list[Setting], key: str) -> Setting:
     for setting in settings:
         if setting.name == wanted:
             return setting
-    raise unknown_setting(key, [setting.name for setting in settings])
+    raise unknown_setting(key, [setting.name for setting in settings], otherwise="Those there are: rmq config get")
 
 
 def _row(setting: Setting) -> tuple[Any, ...]:

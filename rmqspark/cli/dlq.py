@@ -85,8 +85,9 @@ def resend(
         confirm(f"Send {letters} of group {group} again, to {receivers}?", yes=yes or not plan.count)
         sent = 0
         try:
-            for _ in counting(admin.resending(plan), "dead letters sent"):
-                sent += 1
+            with counting(admin.resending(plan), "dead letters sent") as letters_sent:
+                for _ in letters_sent:
+                    sent += 1
         finally:  # also where a later one failed
             if as_json:
                 print_json(_plan_document(plan, sent=sent))

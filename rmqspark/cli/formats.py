@@ -214,14 +214,11 @@ def compile_input(template: str) -> Callable[[str, str], Message]:
     def parse(topic: str, line: str) -> Message:
         match = shape.fullmatch(line)
         if match is None:
-            raise DecodeError(f"A line does not have the shape of --format {template!r}: {line[:60]!r}.")
+            raise DecodeError(f"{line[:60]!r} does not have the shape of --format {template!r}.")
         record: dict[str, Any] = dict(zip(names, match.groups(), strict=True))
         if "body" in record:
             record["body"] = record["body"].encode("utf-8", "surrogateescape")
-        try:
-            return from_object(topic, record)
-        except InvalidArgument as error:
-            raise DecodeError(f"Line {line[:60]!r}: {error.message}", hint=error.hint) from None
+        return from_object(topic, record)
 
     return parse
 

@@ -7,10 +7,12 @@ import json
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from rmqspark.cli.formats import BODIES, READ_COLUMNS, SOURCE_ONLY, from_object
+from rmqspark.cli.places import naming
 from rmqspark.errors import DecodeError, InvalidArgument, MissingExtra
 from rmqspark.model import Message
 from rmqspark.options import json_object, most_like
@@ -23,6 +25,7 @@ _MAX_LINE_BYTES = 6 << 20  # a body of 4 MiB, with room for its key
 _MAX_JSON_LINE_BYTES = 26 << 20  # one of control characters, which JSON spells in six, and the rest of its object
 _KNOWN = frozenset({*READ_COLUMNS, *SOURCE_ONLY})
 _COLUMNS_NAMED = 8
+_MAX_INT64 = (1 << 63) - 1
 _ALIKE = 0.65  # as Spark's sink has it
 _ROWS, _ROW_BYTES = 4_096, 8 << 20  # of a Parquet file, held in memory at a time, some times over
 _BUFFER_BYTES = 1 << 20
@@ -81,10 +84,8 @@ def _recorded(record: dict[str, Any], topic: str | None, place: str) -> Recorded
     target = topic or (record.get("topic") if is_message else None)
     if not target:
         raise InvalidArgument(f"{place} names no topic.", hint="Say which: --topic orders.")
-    try:
+    with naming(place):
         message = from_object(str(target), record)
-    except InvalidArgument as error:
-        raise DecodeError(f"{place}: {error.message}", hint=error.hint) from None
     if not is_message:
         return Recorded(message, place, None, None, None)
     flag, level, time_ms = (_number(record, name, place) or 0 for name in ("flag", "delayLevel", "deliverTime"))
@@ -114,30 +115,36 @@ def _number(record: dict[str, Any], name: str, place: str) -> int | None:
     if isinstance(value, datetime):
         return round((value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp() * 1_000)
     with suppress(TypeError, ValueError, OverflowError):  # the last of infinity, which JSON's 1e999 is
-        if (number := int(value)) == value or not isinstance(value, float):
+        number = int(value)
+        if (number == value or isinstance(value, str)) and abs(number) <= _MAX_INT64:
             return number
-    raise DecodeError(f"{place}: {name} {value!r} is no whole number.")
+    raise DecodeError(f"{place}: {name} {value!r:.60} is no whole number of 64 bits.")
 
 
-def lines(stream: IO[bytes], most_bytes: int = _MAX_LINE_BYTES) -> Iterator[bytes]:
-    """Lines without their ends. DecodeError for one that is longer than any message."""
-    while line := stream.readline(most_bytes):
+def lines(stream: IO[bytes], name: str = "", most_bytes: int = _MAX_LINE_BYTES) -> Iterator[tuple[str, bytes]]:
+    """Each line without its end, and its place in what is called so. DecodeError for one that is longer than any
+    message."""
+    for number in count(1):
+        place = f"{name}, line {number}" if name else f"Line {number}"
+        line = stream.readline(most_bytes)
+        if not line:
+            return
         if len(line) == most_bytes:
-            raise DecodeError(f"A line is longer than {most_bytes:,} bytes; a body may have 4 MiB.")
-        yield line.rstrip(b"\r\n")
+            raise DecodeError(f"{place} is longer than {most_bytes:,} bytes; a body may have 4 MiB.")
+        yield place, line.rstrip(b"\r\n")
 
 
 def _read_jsonl(file: Path) -> Iterator[dict[str, Any]]:
     with file.open("rb") as stream:
-        for number, line in enumerate(lines(stream, _MAX_JSON_LINE_BYTES), start=1):
+        for place, line in lines(stream, str(file), _MAX_JSON_LINE_BYTES):
             try:
                 record = json.loads(line) if line else None
             except (ValueError, RecursionError) as error:
-                raise DecodeError(f"{file}, line {number} is not JSON that can be read: {error}.") from None
+                raise DecodeError(f"{place} is not JSON that can be read: {error}.") from None
             if isinstance(record, dict):
                 yield record
             elif line:
-                raise DecodeError(f"{file}, line {number} is not a JSON object.")
+                raise DecodeError(f"{place} is not a JSON object.")
 
 
 def _read_csv(file: Path) -> Iterator[dict[str, Any]]:
@@ -192,9 +199,11 @@ def _rows_at_a_time(metadata: Any) -> int:
 
 
 def _with_properties(row: dict[str, Any]) -> dict[str, Any]:
-    """A map is a list of pairs as Arrow hands it out."""
+    """A map is a list of pairs as Arrow hands it out. Any other list is none."""
     pairs = row.get("properties")
-    return row | {"properties": dict(pairs)} if isinstance(pairs, list) else row
+    if not isinstance(pairs, list) or not all(isinstance(pair, tuple) for pair in pairs):
+        return row
+    return row | {"properties": dict(pairs)}
 
 
 def arrow_and_parquet() -> tuple[Any, Any]:

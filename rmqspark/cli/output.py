@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 _NUMBER = re.compile(r"-?[\d,]*(\.\d+)?")  # also none, and a dash in the place of one
-_ANY_WIDTH = 10_000
+_ANY_WIDTH = 1 << 30
 
 
 def print_json(document: Any) -> None:
@@ -39,8 +39,12 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, empty:
 
 def fits_terminal(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> bool:
     """Whether the terminal need not wrap a table; a pipe takes any."""
+    if not sys.stdout.isatty():
+        return True
+    from rich.text import Text
+
     width = get_terminal_size().columns
-    return not sys.stdout.isatty() or all(len(line) <= width for line in table_text(columns, rows).splitlines())
+    return all(Text.from_ansi(line).cell_len <= width for line in table_text(columns, rows).splitlines())
 
 
 def table_text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
@@ -58,7 +62,7 @@ def table_text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
         table.add_column(column, justify="right" if numeric else "left", no_wrap=True, overflow="ignore")
     for row in cells:
         table.add_row(*row)
-    console = Console(width=_ANY_WIDTH, markup=False, highlight=False, soft_wrap=True)
+    console = Console(width=_ANY_WIDTH, markup=False, emoji=False, highlight=False, soft_wrap=True)
     with console.capture() as drawn:  # rich has its own ideas about a reader that has gone
         console.print(table)
     return drawn.get()

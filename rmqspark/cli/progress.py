@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from rmqspark.clock import SystemClock
@@ -15,20 +16,37 @@ _QUIET_MS = 1000  # short work shows nothing
 _EVERY_MS = 250
 
 
-def counting(items: Iterable[_Item], what: str) -> Iterator[_Item]:
-    """Passes items through and keeps a count and a rate on the terminal's last line once it has taken a second."""
+@contextmanager
+def counting(items: Iterable[_Item], what: str) -> Iterator[Iterable[_Item]]:
+    """Gives the items. While the block takes them their count and rate are on the terminal's last line, once it has
+    taken a second; the line is free again when the block ends, so that an error stands alone on it."""
     if not sys.stderr.isatty():
-        yield from items
+        yield items
         return
-    clock = SystemClock()
-    began = clock.monotonic_ms()
-    shown = began + _QUIET_MS - _EVERY_MS
-    for count, item in enumerate(items, start=1):
-        yield item
-        now = clock.monotonic_ms()
-        if now - shown >= _EVERY_MS:
-            shown = now
-            rate = count * 1000 // max(1, now - began)
-            print(f"\r{count:,} {what}, {rate:,} a second ", end="", file=sys.stderr, flush=True)
-    if shown > began + _QUIET_MS:
-        print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+    line = _Line(what)
+    try:
+        yield line.over(items)
+    finally:
+        line.clear()
+
+
+class _Line:
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._clock = SystemClock()
+        self._began_ms = self._clock.monotonic_ms()
+        self._next_ms = self._began_ms + _QUIET_MS
+        self._is_shown = False
+
+    def over(self, items: Iterable[_Item]) -> Iterator[_Item]:
+        for count, item in enumerate(items, start=1):
+            yield item
+            now_ms = self._clock.monotonic_ms()
+            if now_ms >= self._next_ms:
+                self._next_ms, self._is_shown = now_ms + _EVERY_MS, True
+                rate = count * 1000 // max(1, now_ms - self._began_ms)
+                print(f"\r{count:,} {self._what}, {rate:,} a second ", end="", file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        if self._is_shown:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)

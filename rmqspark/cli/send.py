@@ -13,6 +13,7 @@ import typer
 from rmqspark.cli.message_files import lines, read_file
 from rmqspark.cli.options import IgnoreUnknown, Json, Namesrv
 from rmqspark.cli.output import safe
+from rmqspark.cli.places import naming
 from rmqspark.cli.sending import Addressed, send_all
 from rmqspark.clock import SystemClock
 from rmqspark.errors import InvalidArgument
@@ -64,6 +65,7 @@ def send(
     if queue is not None and shard is not None:
         raise InvalidArgument("--queue and --shard exclude each other: a shard chooses its queue by itself.")
     check_sendable(topic)  # also where nothing is to be sent
+    _check_bodies(bodies or [])
     properties, wait = _properties(property_ or []), _wait(delay)
     messages = (
         addressed._replace(
@@ -86,6 +88,13 @@ def send(
             print(f"{sent:,} messages sent to {topic}")
     if not sent and not as_json:
         print(f"Nothing to send to {topic}.")
+
+
+def _check_bodies(bodies: list[str]) -> None:
+    """Before any of them is sent."""
+    if "" in bodies:
+        which = f"Body {bodies.index('') + 1} of {len(bodies)}" if len(bodies) > 1 else "The body"
+        raise InvalidArgument(f"{which} is empty; RocketMQ has no empty messages.", hint="Send at least one byte.")
 
 
 def _messages(
@@ -112,10 +121,11 @@ def _from_stdin(topic: str, template: str | None) -> Iterator[Addressed]:
     if sys.stdin.isatty():
         print("One message a line; Ctrl-D ends.", file=sys.stderr)
     parse = compile_input(template) if template else None
-    for number, line in enumerate(lines(sys.stdin.buffer), start=1):
-        place = f"Line {number}"
+    for place, line in lines(sys.stdin.buffer):
         if parse:
-            yield Addressed(parse(topic, line.decode("utf-8", "surrogateescape")), place=place)
+            with naming(place):
+                message = parse(topic, line.decode("utf-8", "surrogateescape"))
+            yield Addressed(message, place=place)
         elif line:
             yield Addressed(Message(topic, line), place=place)
         else:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqspark.cli.output import complain
+from rmqspark.cli.places import naming
 from rmqspark.errors import DecodeError, InvalidArgument, RmqError
 from rmqspark.model import SendStatus
 from rmqspark.words import counted
@@ -37,20 +38,25 @@ class _UnderWay(NamedTuple):
     place: str
 
     def receipt(self) -> SendReceipt:
-        with _named(self.place):
+        with naming(self.place):
             return self.future.result()
 
 
 def send_all(messages: Iterable[Addressed], namesrv: str | None) -> Iterator[SendReceipt]:
     """Many in flight, receipts in the order of the messages; also of all that are stored when another one failed, or
-    when this is interrupted. An error names the place of its message. How many are stored, and not as safely as their
-    broker is set to, is told on standard error."""
+    when this is interrupted. An error names the place of its message; none is a wrong command line, which has done
+    nothing, once a message is stored. How many are stored, and not as safely as their broker is set to, is told on
+    standard error."""
     less_safe: Counter[str] = Counter()
+    has_stored = False
     try:
         for receipt in _receipts(messages, namesrv):
+            has_stored = True
             if receipt.status is not SendStatus.OK:
                 less_safe[receipt.status.value] += 1
             yield receipt
+    except InvalidArgument as error:
+        raise DecodeError(error.message, hint=error.hint) if has_stored else error from None
     finally:
         for status, count in less_safe.items():
             complain(f"{counted(count, 'message')} stored, but not as safely as the broker is set to: {status}.")
@@ -61,10 +67,10 @@ def _receipts(messages: Iterable[Addressed], namesrv: str | None) -> Iterator[Se
     from rmqspark.client.producer import Producer
 
     waiting: deque[_UnderWay] = deque()
-    with Producer(namesrv, group="rmq-cli") as producer:
+    with Producer(namesrv, group="rmq-cli") as producer, counting(messages, "sent") as counted_messages:
         try:
-            for message, queue, shard, place in counting(messages, "sent"):
-                with _named(place):
+            for message, queue, shard, place in counted_messages:
+                with naming(place):
                     waiting.append(_UnderWay(producer.send_async(message, queue=queue, shard=shard), place))
                 while waiting and (waiting[0].future.done() or len(waiting) >= _IN_FLIGHT):
                     yield _oldest(waiting)
@@ -86,15 +92,3 @@ def _stored(waiting: Iterable[_UnderWay]) -> Iterator[SendReceipt]:
     for each in waiting:
         with suppress(RmqError):
             yield each.future.result()
-
-
-@contextmanager
-def _named(place: str) -> Iterator[None]:
-    """What is wrong with a row is no fault of the command line: others may be stored already."""
-    try:
-        yield
-    except InvalidArgument as error:
-        raise DecodeError(f"{place}: {error.message}", hint=error.hint) if place else error from None
-    except RmqError as error:
-        error.retell(f"{place}: {error.message}" if place else error.message)
-        raise

@@ -18,6 +18,7 @@ from rmqspark.client.in_time_order import in_time_order
 from rmqspark.client.moments import begin_and_end, time_span
 from rmqspark.client.spans import spans
 from rmqspark.clock import SystemClock
+from rmqspark.display import utc
 from rmqspark.errors import InvalidArgument
 from rmqspark.words import counted
 
@@ -66,8 +67,12 @@ def export(
     if output.exists():
         confirm(f"Replace {output}?", yes=yes)
     count = 0
-    with PullConsumer(namesrv, tags=tags) as consumer, written as writer:
-        for message in counting(in_time_order(consumer, spans(consumer, topic, begin, end)), "exported"):
+    with (
+        PullConsumer(namesrv, tags=tags) as consumer,
+        written as writer,
+        counting(in_time_order(consumer, spans(consumer, topic, begin, end)), "exported") as messages,
+    ):
+        for message in messages:
             writer.write(message)
             count += 1
     if as_json:
@@ -144,9 +149,12 @@ def at_pace(records: Iterable[Recorded], speed: float, clock: Clock) -> Iterator
 
 
 def _stored_ms(record: Recorded, hint: str) -> int:
-    if record.store_timestamp_ms is None:
+    stored_ms = record.store_timestamp_ms
+    if stored_ms is None:
         raise InvalidArgument(f"{record.place} has no storeTimestamp.", hint=hint)
-    return record.store_timestamp_ms
+    if utc(stored_ms) is None:
+        raise InvalidArgument(f"{record.place}: storeTimestamp {stored_ms} is no time in milliseconds.", hint=hint)
+    return stored_ms
 
 
 def _send(records: Iterable[Recorded], file: Path, *, keep_queues: bool, namesrv: str | None, as_json: bool) -> None:

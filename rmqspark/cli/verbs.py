@@ -48,6 +48,7 @@ HOMES = {
 
 
 CHECK = "check"
+WORDS = "rmqspark.words"  # where a command line is kept
 _WITH_VALUE = ("--context", "--credentials")  # options before the verb
 
 
@@ -79,14 +80,14 @@ class Verbs(Group):
         return list(self.commands)
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **attributes: Any) -> Any:
-        is_check = verb_of(args) == CHECK
-        with _failing(is_check), _read_or_not():  # the help is printed here
+        words = tuple(args)
+        with _failing(words), _read_or_not():  # the help is printed here
             ctx = super().make_context(info_name, args, parent, **attributes)
-        ctx.meta[CHECK] = is_check
+        ctx.meta[WORDS] = words
         return ctx
 
     def invoke(self, ctx: Any) -> Any:
-        with _failing(ctx.meta[CHECK]), _read_or_not():
+        with _failing(ctx.meta[WORDS]), _read_or_not():
             return super().invoke(ctx)
 
 
@@ -98,13 +99,13 @@ def verb_of(words: Sequence[str]) -> str | None:
     )
 
 
-def _failing(is_check: bool) -> AbstractContextManager[None]:
+def _failing(words: Sequence[str]) -> AbstractContextManager[None]:
     """What becomes of errors: those of checks are for monitoring, the others for `main`."""
-    if not is_check:
+    if verb_of(words) != CHECK:
         return nullcontext()
     from rmqspark.cli.check import unknown_where_it_fails
 
-    return unknown_where_it_fails()
+    return unknown_where_it_fails(as_json="--json" in words)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqspark.client.admin_topics import masters
 from rmqspark.client.broker_admin import ADMIN_TIMEOUT_MS
+from rmqspark.client.in_turn import telling_what_is_done
 from rmqspark.client.silence import RollCall, remembered
 from rmqspark.errors import InvalidArgument, NoPermission, NotFound, NotSupported, RmqError
 from rmqspark.protocol.bodies.access_control import (
@@ -30,6 +31,7 @@ from rmqspark.protocol.headers.access_control import (
     ListUsersRequestHeader,
     UserRequestHeader,
 )
+from rmqspark.words import sentence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -235,31 +237,24 @@ def _request(code: RequestCode, header: msgspec.Struct, body: bytes = b"") -> As
 
 
 def _everywhere(cluster: ClusterClient, ask: Ask, only: Collection[str] | None = None) -> None:
-    done: list[str] = []
-    for server, _ in _asked(cluster, ask, done, only):
-        done.append(server)
+    with telling_what_is_done() as done:
+        for server, _ in _asked(cluster, ask, only):
+            done.append(server)
 
 
 def _asked(
-    cluster: ClusterClient,
-    ask: Ask,
-    done: Sequence[str] = (),
-    only: Collection[str] | None = None,
-    on_silent: OnSilent | None = None,
+    cluster: ClusterClient, ask: Ask, only: Collection[str] | None = None, on_silent: OnSilent | None = None
 ) -> Iterator[tuple[str, Response]]:
-    """The answer of each server, or of each that is named. What one raises says which it was, and which have done
-    it."""
+    """The answer of each server, or of each that is named. What one raises says which it was."""
     servers = {server: call for server, call in _servers(cluster) if only is None or server in only}
     roll = RollCall(cluster, on_silent)
     for server, call in servers.items():
-        if (answer := _answer(cluster, roll, server, partial(ask, call), done)) is not None:
+        if (answer := _answer(cluster, roll, server, partial(ask, call))) is not None:
             yield server, answer
     roll.insist_on_one(servers)
 
 
-def _answer(
-    cluster: ClusterClient, roll: RollCall, server: str, ask: Callable[[], Response], done: Sequence[str]
-) -> Response | None:
+def _answer(cluster: ClusterClient, roll: RollCall, server: str, ask: Callable[[], Response]) -> Response | None:
     """None of a name server without users, nor of a server that is silent."""
     if roll.is_silent(server):
         return None
@@ -270,8 +265,7 @@ def _answer(
     except RmqError as error:
         if isinstance(error, NotSupported) and server in cluster.name_servers.addresses:
             return None
-        so_far = f" {', '.join(done)} had done it before." if done else ""
-        error.retell(f"{server}: {error.message.rstrip('.')}.{so_far}")
+        error.retell(f"{server}: {sentence(error.message)}")
         raise
 
 

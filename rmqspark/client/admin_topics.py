@@ -10,9 +10,9 @@ import msgspec
 from rmqspark.client.broker_admin import BrokerAdmin
 from rmqspark.client.in_turn import in_turn
 from rmqspark.client.routes import registered_masters
-from rmqspark.errors import Conflict, InvalidArgument, NotFound, RequestTimeout, TopicNotFound, Unreachable
+from rmqspark.errors import Conflict, InvalidArgument, NotFound, NotWritable, RequestTimeout, TopicNotFound, Unreachable
 from rmqspark.protocol.bodies.route import TopicConfig
-from rmqspark.protocol.names import Perm, check_topic
+from rmqspark.protocol.names import MOST_QUEUES, Perm, check_topic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -76,6 +76,7 @@ def update_topic(
 ) -> None:
     """Changes what is given on every broker that has the topic; returns when every name server shows it."""
     attributes = {} if message_type is None else _type_attribute(message_type)
+    _check_numbers(read_queues or 0, write_queues or 0)
     changed: dict[str, TopicConfig] = {}
     for broker_name, config in _configs(cluster, topic).items():
         changed[broker_name] = msgspec.structs.replace(
@@ -90,10 +91,16 @@ def update_topic(
 
 
 def delete_topic(cluster: ClusterClient, topic: str) -> None:
-    """From every master and every name server: messages, queues and committed offsets are gone."""
+    """From every broker and every name server: messages, queues and committed offsets are gone. NotWritable, and
+    nothing is, where a broker that has it is without its master, which would bring it back."""
+    cluster.expire_route(topic)
     route = route_of(cluster, topic)
-    there = [name for name in route.brokers if route.master(name) is not None]
-    in_turn(there, lambda name: BrokerAdmin(cluster.broker(name)).delete_topic(topic))
+    if without := sorted(name for name in route.brokers if route.master(name) is None):
+        raise NotWritable(
+            f"Topic {topic!r} is on {', '.join(without)}, too, where only a slave is: its master would bring it back.",
+            hint="Start the master first; or stop the slave, if that is to be all.",
+        )
+    in_turn(route.brokers, lambda name: BrokerAdmin(cluster.broker(name)).delete_topic(topic))
     for name in cluster.cluster_info().clusterAddrTable:
         cluster.name_servers.forget_topic(topic, name)
     cluster.expire_route(topic)
@@ -104,8 +111,15 @@ def topic_config(topic: str, *, read_queues: int, write_queues: int, perm: str |
     attribute = _type_attribute(message_type)
     if read_queues < 1 or write_queues < 1:
         raise InvalidArgument("A topic needs at least one queue.")
+    _check_numbers(read_queues, write_queues)
     attributes = {} if message_type == "normal" else attribute
     return TopicConfig(topic, read_queues, write_queues, parse_perm(perm), attributes=attributes)
+
+
+def _check_numbers(*queues: int) -> None:
+    """How many a topic may have is its brokers' to say; these could not even be asked."""
+    if max(queues) > MOST_QUEUES:
+        raise InvalidArgument(f"A topic has {MOST_QUEUES:,} queues on a broker at most, not {max(queues):,}.")
 
 
 def _type_attribute(message_type: str) -> dict[str, str]:

@@ -26,7 +26,7 @@ from rmqspark.protocol.names import dead_letter_topic, retry_topic
 from rmqspark.protocol.records.message_id import parse_offset_msg_id
 from rmqspark.protocol.records.properties import Property, encode_properties, join_properties, without_properties
 from rmqspark.protocol.records.record import SysFlag, decode_record
-from rmqspark.words import counted
+from rmqspark.words import counted, sentence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -170,7 +170,7 @@ class _Resend:
         """The same error; `again` says what comes once more with the next resend."""
         assert isinstance(error, RmqError)
         story = f"{self._sent} of {counted(self._plan.count, 'dead letter')} were sent again{again}."
-        error.retell(f"{error.message.rstrip('.')}. {story}")
+        error.retell(f"{sentence(error.message)} {story}")
         return error
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import islice
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from rmqspark.errors import RmqError
+from rmqspark.words import sentence
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 T = TypeVar("T")
 
@@ -16,18 +17,26 @@ _MOST_NAMED: Final = 4
 
 
 def in_turn(things: Iterable[T], do: Callable[[T], object], name: Callable[[T], str] = str) -> None:
-    """Does it with each. Where that fails the rest is left alone, and the error says in its hint what is done."""
-    done: list[T] = []
-    for thing in things:
-        try:
+    """Does it with each. Where that fails the rest is left alone, and the error says what is done."""
+    with telling_what_is_done() as done:
+        for thing in things:
             do(thing)
-        except RmqError as error:
-            if done:
-                error.hint = f"It is done for {_named(done, name)}, and for nothing behind. {error.hint}".strip()
-            raise
-        done.append(thing)
+            done.append(name(thing))
 
 
-def _named(things: list[T], name: Callable[[T], str]) -> str:
-    more = f" and {len(things) - _MOST_NAMED:,} more" if len(things) > _MOST_NAMED else ""
-    return ", ".join(map(name, islice(things, _MOST_NAMED))) + more
+@contextmanager
+def telling_what_is_done() -> Iterator[list[str]]:
+    """Around such changes: an error that ends them says with which it is done, as they are named in the list. It is a
+    fact, and stands in the message: what is recorded of a change that fails is that."""
+    done: list[str] = []
+    try:
+        yield done
+    except RmqError as error:
+        if done:
+            error.retell(f"{sentence(error.message)} It is done for {_named(done)}, and for nothing behind.")
+        raise
+
+
+def _named(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
+    return ", ".join(names[:_MOST_NAMED]) + more

@@ -18,6 +18,7 @@ MAX_GROUP_LENGTH: Final = 120
 MAX_TRANSACTIONAL_ID_LENGTH: Final = 255  # of runs and attempts, too
 MAX_CLIENT_ID_LENGTH: Final = 1024
 MAX_BODY_BYTES: Final = 4 * 1024 * 1024
+MOST_QUEUES: Final = 65_536  # that a topic can have on a broker; how many it may have is its brokers' to say
 MASTER_ID: Final = 0  # of the brokers of one name; slaves have others
 
 RETRY_PREFIX: Final = "%RETRY%"

@@ -26,6 +26,7 @@ from rmqspark.replication.hello import (
 )
 from rmqspark.replication.proof import NONCE_BYTES, PROOF_BYTES
 from rmqspark.replication.stream import TLS_IS_OFF
+from rmqspark.told_once import ToldOnce
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -37,7 +38,6 @@ _PATIENCE_S: Final = 10.0  # as for the first frame of a client (security, S11)
 _NOBODYS: Final = "there is no such user"
 STRANGER, NO_TLS, NO_PROOF, PROTOCOL = REASONS = ("stranger", "no_tls", "no_proof", "protocol")
 """Why connections are ended. `protocol`: it said what no slave says, as that it has what it was never sent."""
-_MOST_TOLD: Final = 1_000
 
 log = structlog.get_logger("rmqspark.replication")
 
@@ -105,20 +105,19 @@ class Admission:
         self._tls = tls
         self._check = check
         self.refused = Counter(dict.fromkeys(REASONS, 0))
-        self._told: set[tuple[str, str]] = set()  # hosts, and why they were refused
+        self._told: ToldOnce[tuple[str, str]] = ToldOnce(log, "refused slaves")  # hosts, and why
 
     async def admit(self, stream: Stream, host: str, port: int) -> SlaveProgress:
         """Who it is. Raises Refused, FrameError, and what a broken connection does."""
         slave = await self._known(stream, host, port)
-        self._told -= {(host, reason) for reason in REASONS}
+        self._told.forget((host, reason) for reason in REASONS)
         return slave
 
     def refuse(self, host: str, refusal: Refused) -> None:
         """Notes it. The log hears of each kind and host once, until one of there is admitted: who is refused does not
         stop trying."""
         self.refused[refusal.reason] += 1
-        if (kind := (host, refusal.reason)) not in self._told and len(self._told) < _MOST_TOLD:
-            self._told.add(kind)
+        if self._told.is_news((host, refusal.reason)):
             log.warning("refused to send the log", host=host, reason=str(refusal))
 
     async def _known(self, stream: Stream, host: str, port: int) -> SlaveProgress:

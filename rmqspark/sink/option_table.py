@@ -9,11 +9,9 @@ from rmqspark.client.cluster_options import ACCESS_OPTIONS, NAMESRV
 from rmqspark.client.cluster_options import KAFKA_NAMES as CLUSTER_KAFKA_NAMES
 from rmqspark.options import Option, OptionTable, boolean, choice, integer, size_bytes
 from rmqspark.protocol.headers.txn import MAX_VERSION
-from rmqspark.protocol.names import check_sendable, check_transactional
+from rmqspark.protocol.names import MOST_QUEUES, check_sendable, check_transactional
 from rmqspark.sink.kafka_names import KAFKA_NAMES
 from rmqspark.sink.other_names import OTHER_NAMES
-
-MOST_QUEUES = 65_536  # that a topic can have; how many it may have is its brokers' to say
 
 
 def transactional_id(value: str) -> str:

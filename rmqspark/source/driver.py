@@ -14,7 +14,7 @@ from rmqspark.source.columns import check_bad_records
 from rmqspark.source.group import GroupProgress
 from rmqspark.source.ownership import WholeGroup
 from rmqspark.source.partitions import Holder, QueuePartition
-from rmqspark.source.planner import ranges, split, together
+from rmqspark.source.planner import check_task_size, ranges, split, together
 from rmqspark.source.progress import Progress
 from rmqspark.source.queue_range import QueueRange
 from rmqspark.source.rewinds import Rewinds
@@ -80,6 +80,7 @@ def _partitions(
     holder: Holder,
     silent: frozenset[str] = frozenset(),
 ) -> list[InputPartition]:
+    check_task_size(planned, options.max_records_per_partition)
     asked = options.for_tasks._replace(reads_for=holder.group or options.group, silent=silent)
     direct: list[InputPartition] = []
     if options.read_mode == "direct":

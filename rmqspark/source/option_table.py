@@ -20,6 +20,7 @@ from rmqspark.rebalance.strategies import read_strategy
 from rmqspark.source.expressions import sql_expression, tag_expression
 from rmqspark.source.kafka_names import KAFKA_NAMES
 from rmqspark.source.other_names import OTHER_NAMES
+from rmqspark.source.planner import MOST_PARTITIONS
 from rmqspark.source.positions import read_assignment, read_end, read_start, read_start_time, read_times
 from rmqspark.source.subscription import read_pattern, read_topics
 from rmqspark.source.value_options import VALUE_OPTIONS
@@ -110,8 +111,18 @@ SOURCE_OPTIONS = OptionTable(
             "stream: with minOffsetsPerTrigger, the longest time between two micro-batches while messages wait",
             duration_ms,
         ),
-        Option("minPartitions", "–", "split queues so that there are at least so many tasks", integer(at_least=1)),
-        Option("maxRecordsPerPartition", "–", "split queues so that no task reads more", integer(at_least=1)),
+        Option(
+            "minPartitions",
+            "–",
+            f"split queues so that there are at least so many tasks, {MOST_PARTITIONS:,} at most",
+            integer(at_least=1, at_most=MOST_PARTITIONS),
+        ),
+        Option(
+            "maxRecordsPerPartition",
+            "–",
+            f"split queues so that no task reads more; more than {MOST_PARTITIONS:,} tasks of a batch are an error",
+            integer(at_least=1),
+        ),
         Option(
             "failOnDataLoss",
             "`true`",

@@ -17,7 +17,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from types import MappingProxyType
+from typing import Final
 
+from rmqspark.errors import InvalidArgument
 from rmqspark.message_queue import MessageQueue
 from rmqspark.source.offsets import Offsets, StoreIdentity
 from rmqspark.source.queue_range import QueueRange as QueueRange  # what is planned
@@ -221,6 +223,21 @@ def _count_alike(start: Offsets, end: Offsets, queue: MessageQueue) -> bool:
     if is_looked_up_again:
         before = before._replace(store=before.store._replace(incarnation=then.store.incarnation))
     return before == then
+
+
+MOST_PARTITIONS: Final = 100_000
+"""That options may ask for in one batch: Spark's driver keeps each of them until the last has ended."""
+
+
+def check_task_size(planned: Sequence[QueueRange], max_records: int | None) -> None:
+    """InvalidArgument where tasks of so few messages would be too many."""
+    total = sum(planned_range.size for planned_range in planned)
+    if max_records is not None and total > max_records * MOST_PARTITIONS:
+        raise InvalidArgument(
+            f"Option 'maxRecordsPerPartition' cannot be {max_records} for {total:,} messages in one batch: of more "
+            f"than {MOST_PARTITIONS:,} tasks Spark's driver would run out of memory.",
+            hint=f"Use {-(-total // MOST_PARTITIONS)} or more; in a stream maxOffsetsPerTrigger keeps batches small.",
+        )
 
 
 def split(

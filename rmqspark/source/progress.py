@@ -12,12 +12,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from rmqspark.client.patience import may_pass
-from rmqspark.errors import InvalidArgument, RmqError
+from rmqspark.errors import RmqError
 from rmqspark.source.admission import Admission
 from rmqspark.source.loss import bear, bear_no_outage, deleted, replaced, replaced_since, shrunken, strangers
 from rmqspark.source.offsets import Offsets
 from rmqspark.source.planner import Snapshot, advance, everything, is_idle, needing_begin, out_of_sight, unchanged
 from rmqspark.source.positions import check_assigned
+from rmqspark.source.resumption import Resumption
 from rmqspark.source.start import is_repeatable, resolve
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class Progress:
         self._newest: Offsets | None = None
         self._planned: Offsets | None = None
         self._admission = Admission(view.measure, clock)
-        self._told_left = False
+        self._resumption = Resumption(options)
         self._told_idle = False
 
     def initial(self) -> Offsets:
@@ -99,7 +100,7 @@ class Progress:
         return self._next_end(start, limits)
 
     def _next_end(self, start: Offsets, limits: Limits | None) -> Offsets:
-        start = self._without_deleted(self._wanted(self._of_group(start)))
+        start = self._without_deleted(self._resumption.of(start))
         snapshot = self._look(start)
         idle = is_idle(start, self._group.owned(snapshot))
         resets = self._rewinds.due(start, snapshot, is_idle=idle)
@@ -208,51 +209,6 @@ class Progress:
             limits = replace(limits, min_rows=None)
         return partial(self._admission.admit, limits=limits)
 
-    def _of_group(self, start: Offsets) -> Offsets:
-        """`start` under the group that the user names now. A shared one has places of its own: InvalidArgument."""
-        group = self._options.group
-        if group is None or group == start.group:
-            return start
-        if self._options.sharing is not None:
-            raise InvalidArgument(
-                f"The checkpoint is of the shared group {start.group!r}; option 'group' says {group!r}.",
-                hint="Use another checkpointLocation: queues begin where their group has come.",
-            )
-        return replace(start, group=group)
-
-    def _wanted(self, start: Offsets) -> Offsets:
-        """`start` with places for what is read now; those of queues that are read no longer are kept apart. Raises
-        InvalidArgument where nothing of it is read. A shared group keeps places itself: it is given them back."""
-        if self._options.sharing is not None:
-            return start
-        wanted = start.reading(self._options.subscription.includes)
-        if start.positions and not wanted.positions:
-            raise InvalidArgument(
-                f"The checkpoint is of a query that reads other topics or queues: {_topics(start.positions)}.",
-                hint="Use another checkpointLocation, or subscribe to them again.",
-            )
-        self._tell_left(start, wanted)
-        return wanted
-
-    def _tell_left(self, start: Offsets, wanted: Offsets) -> None:
-        """Warns, once a run, of what has been taken out of the subscription, and of what is forgotten of it."""
-        leaving = start.positions.keys() - wanted.positions.keys()
-        if leaving and not self._told_left:
-            self._told_left = True
-            _log.warning(
-                "The checkpoint has places in queues that are read no longer, of: %s. What comes there is not read "
-                "until they are subscribed to again; then it goes on from those places.",
-                _topics(leaving),
-            )
-            forgotten = _known(start) - _known(wanted)
-            if forgotten:
-                _log.warning(
-                    "%d places are forgotten, of: %s. Where these are subscribed to again, they are read from the "
-                    "first message.",
-                    len(forgotten),
-                    _topics(forgotten),
-                )
-
     def _tell_idle(self, snapshot: Snapshot) -> None:
         """Warns, once a run, where the way a group is shared leaves no queue to anybody."""
         sharing = self._options.sharing
@@ -294,15 +250,6 @@ class Progress:
         digits = self._entropy.token(16).hex()
         variant = f"{int(digits[16], 16) & 0x3 | 0x8:x}"
         return f"spark-{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
-
-
-def _topics(queues: Iterable[MessageQueue]) -> str:
-    return ", ".join(sorted({queue.topic for queue in queues}))
-
-
-def _known(offsets: Offsets) -> set[MessageQueue]:
-    """The queues that these have places of, read or not."""
-    return {*offsets.positions, *(offsets.left.positions if offsets.left is not None else ())}
 
 
 def _ends(snapshot: Snapshot, group: str) -> Offsets:

@@ -19,7 +19,7 @@ from rmqspark.source.columns import columns_of
 from rmqspark.source.direct import limits_of
 from rmqspark.source.log_plan import stretches
 from rmqspark.source.loss import DAMAGED, lose
-from rmqspark.source.planner import QueueRange, split
+from rmqspark.source.planner import QueueRange, check_task_size, split
 from rmqspark.source.start import resolve
 from rmqspark.source.stored_queues import StoredQueues
 from rmqspark.spark_worker import settle
@@ -109,6 +109,7 @@ def read_store(partition: StorePartition, options: SourceOptions, schema: Struct
 
 
 def _tasks(stored: StoredQueues, ranges: Sequence[QueueRange], options: SourceOptions) -> list[list[QueueRange]]:
+    check_task_size(ranges, options.max_records_per_partition)
     total = sum(wanted.size for wanted in ranges)
     pieces = split(ranges, at_least=options.min_partitions)
     count = len(pieces) if options.min_partitions else -(-total // ROWS_OF_A_TASK)

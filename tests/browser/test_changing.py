@@ -84,6 +84,17 @@ def test_a_topic_is_made(changed: Console, opened: Open) -> None:
     expect(page.locator(".figures")).to_contain_text("3")
 
 
+def test_a_dialog_above_another_closes_alone(changed: Console, opened: Open) -> None:
+    """Bodies are sampled for a while, and somebody asks twice: each Close closes its own."""
+    page = opened(changed.url + "/topics/orders")
+    page.get_by_role("button", name="Sample bodies").dblclick()
+    dialogs = page.locator("dialog")
+    expect(dialogs).to_have_count(2)
+    for left in (1, 0):
+        dialogs.last.get_by_role("button", name="Close").click()
+        expect(dialogs).to_have_count(left)
+
+
 def test_a_message_is_sent_and_sent_again(changed: Console, opened: Open) -> None:
     """The result stays until it is read, and leads to the message; a changed copy of it is another one."""
     page = opened(changed.url + "/topics/empty-topic/messages")

@@ -26,6 +26,7 @@ from rmqspark.admin.console.strangers import Strangers, saying_little
 from rmqspark.admin.console.style import FAVICON, head_style
 from rmqspark.admin.console.visits import Visit
 from rmqspark.admin.console.watch import Watch
+from rmqspark.admin.gate import path_of
 from rmqspark.errors import NotFound
 
 if TYPE_CHECKING:
@@ -82,8 +83,7 @@ class _ConsoleMount(Mount):
             await super().handle(scope, saying_little(receive) if is_stranger else receive, send)
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        path = scope["path"].removeprefix(scope.get("root_path", ""))
-        return (Match.NONE, {}) if path.startswith(_OURS_NOT) else super().matches(scope)
+        return (Match.NONE, {}) if path_of(scope).startswith(_OURS_NOT) else super().matches(scope)
 
 
 def _builder(
@@ -118,7 +118,7 @@ def _visit(request: Request, desk: Desk, watch: Watch, sessions: Sessions) -> Vi
         address=request.client.host if request.client else "unknown",
         origin=f"{request.url.scheme}://{request.url.netloc}",
         prefix=prefix,
-        path=quote(request.scope["path"].removeprefix(prefix)),
+        path=quote(path_of(request.scope)),
         params=dict(request.path_params),
         given={name: value for name, value in request.query_params.items() if value},
         preferences=Preferences.of(request.cookies),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from codecs import getincrementaldecoder
 from dataclasses import dataclass
 from typing import Final
 
@@ -42,7 +43,7 @@ def preview(body: bytes) -> str:
     """Its beginning, on one line."""
     head = body[: _LONGEST_PREVIEW * 4]
     try:
-        text = head.decode("utf-8", "strict" if len(head) == len(body) else "ignore")
+        text = getincrementaldecoder("utf-8")().decode(head, final=len(head) == len(body))
     except UnicodeDecodeError:
         return f"{body[:24].hex(' ')} …" if len(body) > 24 else body.hex(" ")
     line = " ".join(visible(text).split())

@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
+import structlog
+from pydantic import ValidationError
+
 from rmqspark.admin.console.mounted import Mounted
 from rmqspark.admin.console.nodes import VALUE, Child, Node, On, h
 from rmqspark.admin.console.parts import button
+from rmqspark.admin.mishaps import UNFORESEEN
 from rmqspark.errors import RmqError
 
 if TYPE_CHECKING:
     from nicegui.element import Element
 
 _TITLE: Final = "dialog-title"
+
+log = structlog.get_logger("rmqspark.admin.console")
 
 
 class Dialog:
@@ -57,6 +63,20 @@ class Dialog:
             self._mounted.element.delete()
 
 
+async def attempted(work: Awaitable[None]) -> str:
+    """What kept it from being done, in words; "" where it is done."""
+    try:
+        await work
+    except RmqError as error:
+        return str(error)
+    except ValidationError as error:
+        return "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+    except Exception:  # a bug: it is logged, and the dialog goes on
+        log.exception("a change failed")
+        return UNFORESEEN
+    return ""
+
+
 class Confirmation:
     """Asks before something is changed for good: what it does, in numbers, and to what. The way out has the focus;
     `typed` is the name that has to be typed, if any. It is done once, however often the button is pressed."""
@@ -76,14 +96,14 @@ class Confirmation:
         self._typed = typed
         self._said = ""
         self._is_begun = False
-        self._problem: RmqError | None = None
+        self._problem = ""
         self.dialog = Dialog(host, title, self._body)
 
     def _body(self) -> list[Child]:
         return [
             *(h("p", effect) if isinstance(effect, str) else effect for effect in self._effects),
             self._name_field(),
-            h("div", self._story(), role="alert", class_="problem"),
+            h("div", self._problem or None, role="alert", class_="problem"),
             h(
                 "div",
                 button("Cancel", self.dialog_close, autofocus=True),
@@ -110,21 +130,23 @@ class Confirmation:
         self._said = said.strip()
         self.dialog.redraw()
 
-    def _story(self) -> str | None:
-        return None if self._problem is None else str(self._problem)
-
     async def _confirm(self) -> None:
         if self._is_begun or self._said != self._typed:
             return
-        self._is_begun, self._problem = True, None
+        self._is_begun, self._problem = True, ""
         self.dialog.redraw()
-        try:
-            await self._do()
-        except RmqError as error:
-            self._problem, self._is_begun = error, False
+        self._problem = await attempted(self._do())
+        if self._problem:
+            self._is_begun = False
             self.dialog.redraw()
         else:
             self.dialog.close()
+
+
+def close_button(*, has_focus: bool = True) -> Node:
+    """Closes the dialog that it is in: the browser sees to that by itself."""
+    button_ = h("button", "Close", type="submit", class_="button", autofocus=has_focus)
+    return h("form", button_, method="dialog", class_="choices")
 
 
 def _input(hear: Callable[[str], None]) -> Node:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Final
 from nicegui import background_tasks, ui
 
 from rmqspark.admin.console.addresses import path
+from rmqspark.admin.console.dialogs import close_button
 from rmqspark.admin.console.nodes import VALUE, Child, Node, On, h
-from rmqspark.admin.console.parts import button, group, partial
+from rmqspark.admin.console.parts import group, partial
 from rmqspark.admin.reads.names import Name, all_names
 from rmqspark.client.silence import Silence
 from rmqspark.errors import RmqError
@@ -52,7 +53,7 @@ class Finder:
             on={"input": On(self._hear, VALUE)},
         )
         form = h("form", field, on={"submit.prevent": On(self._go)})
-        return [form, self._found_list(), h("div", button("Close", lambda: self._dialog.close()), class_="choices")]
+        return [form, self._found_list(), close_button(has_focus=False)]
 
     def _hear(self, said: str) -> None:
         self._said = said.strip()

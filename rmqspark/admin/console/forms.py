@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from pydantic import ValidationError
-
+from rmqspark.admin.console.dialogs import attempted
 from rmqspark.admin.console.nodes import FORM, Child, Node, On, h
 from rmqspark.admin.console.parts import button
-from rmqspark.errors import InvalidArgument, RmqError
+from rmqspark.errors import InvalidArgument
 from rmqspark.whole_numbers import whole_number
 
 if TYPE_CHECKING:
@@ -57,13 +56,8 @@ class Form:
             return
         self._is_begun, self._problem = True, ""
         self._dialog.redraw()
-        try:
-            await self._do(said)
-        except RmqError as error:
-            self._problem, self._is_begun = str(error), False
-            self._dialog.redraw()
-        except ValidationError as error:
-            self._problem = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+        self._problem = await attempted(self._do(said))
+        if self._problem:
             self._is_begun = False
             self._dialog.redraw()
         else:

@@ -10,7 +10,7 @@ from nicegui import ui
 from nicegui.element import Element
 
 from rmqspark.admin.console.addresses import with_query
-from rmqspark.admin.console.dialogs import Confirmation, Dialog
+from rmqspark.admin.console.dialogs import Confirmation, Dialog, close_button
 from rmqspark.admin.console.finder import Finder
 from rmqspark.admin.console.live import EVERY_S, Live
 from rmqspark.admin.console.mounted import Mounted
@@ -30,7 +30,9 @@ PRODUCT: Final = "rmqspark"
 _LOOK_AGAIN_S: Final = 1.0
 _MOST_TOLD: Final = 20  # results that nobody has put away
 _TRY_AGAIN_MS: Final = 2_000
-_BROWSER_ZONE: Final = "Intl.DateTimeFormat().resolvedOptions().timeZone"
+_ZONE: Final = (  # the browser's own, or UTC
+    "(event) => emit(event.target.value === 'local' ? Intl.DateTimeFormat().resolvedOptions().timeZone : 'UTC')"
+)
 
 
 class Frame:
@@ -126,13 +128,7 @@ class Frame:
     def show_code(self, snippets: Snippets) -> None:
         kinds = [("Spark", snippets.spark), ("Command line", snippets.cli), ("REST", snippets.rest)]
         blocks = [_block(name, text) for name, text in kinds if text]
-        self.dialog("The same rows, elsewhere", lambda: [*blocks, self.close_button()], wide=True)
-
-    def close_button(self) -> Node:
-        return h("div", button("Close", self._close, autofocus=True), class_="choices")
-
-    def _close(self) -> None:
-        self._dialogs[-1].close()
+        self.dialog("The same rows, elsewhere", lambda: [*blocks, close_button()], wide=True)
 
     def _has_dialog(self) -> bool:
         return any(each.is_open for each in self._dialogs)
@@ -159,7 +155,7 @@ class Frame:
             ("Esc", "Close"),
         ]
         body = h("dl", *(h("div", h("dt", h("kbd", key)), h("dd", does)) for key, does in rows), class_="keys")
-        self.dialog("Keys", lambda: [body, self.close_button()])
+        self.dialog("Keys", lambda: [body, close_button()])
 
     # --- the head ----------------------------------------------------------------------------------------------------
 
@@ -183,7 +179,7 @@ class Frame:
             _choice(
                 "Theme", [(each, each.capitalize()) for each in THEMES], self.visit.preferences.theme, self._set_theme
             ),
-            _choice("Times", [("utc", "UTC"), ("local", "Local")], "local" if local else "utc", self._set_zone),
+            _choice("Times", [("utc", "UTC"), ("local", "Local")], "local" if local else "utc", self._set_zone, _ZONE),
             button("Keys  ?", self.show_keys, kind="quiet"),
             h("a", "Sign out", href=self.visit.href("/logout"), class_="button quiet") if may_leave else None,
         ]
@@ -194,8 +190,7 @@ class Frame:
             ui.run_javascript(f"document.documentElement.dataset.theme = '{theme}'")
             ui.run_javascript(cookie_script(THEME_COOKIE, theme, self.visit.prefix))
 
-    async def _set_zone(self, choice: str) -> None:
-        name = str(await ui.run_javascript(_BROWSER_ZONE)) if choice == "local" else "UTC"
+    def _set_zone(self, name: str) -> None:
         if zone(name) is None:
             self.tell(f"This machine does not know the zone {name!r:.80}: times stay in UTC.")
             name = "UTC"
@@ -219,8 +214,8 @@ class Frame:
         watch = self.visit.watch
         if not watch.alarm or not self._is_signed_in:  # it names servers
             return h("div", h("div", key="quiet"), class_="banner-place")
-        age_ms = self.visit.cluster.clock.now_ms() - watch.seen_at_ms
-        known = f"Last seen whole {seconds(age_ms // 1000)} ago." if watch.error and watch.seen_at_ms else None
+        ago_ms = watch.seen_ago_ms if watch.error else None
+        known = None if ago_ms is None else f"Last seen whole {seconds(ago_ms // 1000)} ago."
         words = h(
             "p", h("strong", "Not all is there. "), h("span", watch.alarm), h("span", f" {known}") if known else None
         )
@@ -242,9 +237,11 @@ class Frame:
         self._notices.patch(self._notice_list())
 
 
-def _choice(label: str, options: Sequence[tuple[str, str]], chosen: str, choose: Callable[[str], object]) -> Node:
+def _choice(
+    label: str, options: Sequence[tuple[str, str]], chosen: str, choose: Callable[[str], object], sends: str = VALUE
+) -> Node:
     shown = [h("option", name, value=value, selected=value == chosen) for value, name in options]
-    return h("label", h("span", label), h("select", *shown, on={"change": On(choose, VALUE)}), class_="choice")
+    return h("label", h("span", label), h("select", *shown, on={"change": On(choose, sends)}), class_="choice")
 
 
 def _block(name: str, text: str) -> Node:

@@ -16,6 +16,7 @@ from rmqspark.admin.console.nodes import Node, h
 from rmqspark.admin.console.parts import button, skeleton, trouble
 from rmqspark.admin.console.visits import Visit
 from rmqspark.admin.console.words import seconds
+from rmqspark.admin.mishaps import UNFORESEEN
 from rmqspark.errors import Busy, NotFound, RmqError
 
 log = structlog.get_logger("rmqspark.admin.console")
@@ -43,7 +44,7 @@ class Live(Generic[_Document]):
         self._every_s = every_s
         self._needs_brokers = needs_brokers
         self._document: _Document | None = None
-        self._read_at_ms = 0
+        self._read_at_ms = 0  # by the clock that nobody sets
         self._error: RmqError | None = None
         self._number = ""
         self._content: Node | None = None
@@ -94,7 +95,7 @@ class Live(Generic[_Document]):
     def _freshness(self) -> Node | None:
         if self._document is None or self._every_s is None:
             return None
-        age_ms = self._visit.cluster.clock.now_ms() - self._read_at_ms
+        age_ms = self._visit.cluster.clock.monotonic_ms() - self._read_at_ms
         if self._error is not None:
             story = f"Old: as it was {seconds(age_ms // 1000)} ago."
         elif self.paused:
@@ -143,7 +144,7 @@ class Live(Generic[_Document]):
             return None, error
         except Exception:  # a bug: it is logged, and told on this page; the others go on
             log.exception("a page cannot be read", page=self._visit.path)
-            return None, RmqError("Something went wrong that should not; the log of rmq admin has it.")
+            return None, RmqError(UNFORESEEN)
         await watch.check()
         if watch.is_blind and (self._needs_brokers or self._document is not None):
             return None, _nobody(watch.error)
@@ -151,7 +152,7 @@ class Live(Generic[_Document]):
 
     def _keep(self, document: _Document | None, error: RmqError | None) -> None:
         if error is None:
-            self._document, self._read_at_ms = document, self._visit.cluster.clock.now_ms()
+            self._document, self._read_at_ms = document, self._visit.cluster.clock.monotonic_ms()
         elif self._error is None or self._error.message != error.message:
             self._number = secrets.token_hex(4)
             log.info("a page cannot be read", number=self._number, page=self._visit.path, error=str(error))

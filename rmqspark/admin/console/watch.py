@@ -41,7 +41,8 @@ class Watch:
         self._is_anybody_there = True
         self.view: ClusterView | None = None
         self.error: RmqError | None = None
-        self.seen_at_ms = 0
+        self._seen_at_ms = 0
+        self._seen_monotonic_ms: int | None = None
         self.groups: list[GroupSummary] | None = None
         self.silent: dict[str, str] = {}
         self.histories = Histories()
@@ -67,6 +68,12 @@ class Watch:
         return "; ".join(f"{each.subject}: {each.problem}" for each in away)
 
     @property
+    def seen_ago_ms(self) -> int | None:
+        """How long ago the last good look was, whoever has set the clock since; None where there was none yet."""
+        seen_ms = self._seen_monotonic_ms
+        return None if seen_ms is None else self._cluster.clock.monotonic_ms() - seen_ms
+
+    @property
     def is_blind(self) -> bool:
         """Whether nobody was there who could have told anything: what is read now may be empty for that reason only."""
         return self.error is not None or not self._is_anybody_there
@@ -87,7 +94,8 @@ class Watch:
     async def _look(self) -> None:
         view = await self._ask(lambda: cluster.servers(self._cluster))
         if view is not None:
-            self.view, self.seen_at_ms = view, self._cluster.clock.now_ms()
+            clock = self._cluster.clock
+            self.view, self._seen_at_ms, self._seen_monotonic_ms = view, clock.now_ms(), clock.monotonic_ms()
             self._is_anybody_there = bool(view.brokers)
 
     def _note_rates(self) -> None:
@@ -97,7 +105,7 @@ class Watch:
 
     def _note(self, name: str, rates: list[float | None]) -> None:
         known = [each for each in rates if each is not None]
-        self.histories.note(name, self.seen_at_ms, sum(known) if known else None)
+        self.histories.note(name, self._seen_at_ms, sum(known) if known else None)
 
     async def _note_lag(self) -> None:
         silence = Silence()

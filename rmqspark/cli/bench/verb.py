@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rmqspark.cli.open_files import raise_limit
 from rmqspark.cli.options import Json, OwnNamesrv
 from rmqspark.cli.output import print_json, print_table, safe
 from rmqspark.errors import InvalidArgument, Unreachable
@@ -74,6 +75,7 @@ def bench(
     from rmqspark.client.access import access_of_environment
 
     wanted = _stages(stage or [])
+    raise_limit()  # each connection is an open file
     plan = Plan(seconds, count, size, connections, depth, batch, rate)
     with _stop_flag() as stopped, ExitStack() as servers:
         where = None if own else _running(namesrv)

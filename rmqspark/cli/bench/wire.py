@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import socket
+from errno import EMFILE, ENFILE
 from typing import TYPE_CHECKING, Final
 
 from rmqspark.clock import SystemClock
+from rmqspark.errors import Unreachable
 from rmqspark.remoting.address import parse_address
 
 if TYPE_CHECKING:
@@ -13,13 +15,17 @@ if TYPE_CHECKING:
 
 TIMEOUT_S: Final = 10
 _RECEIVE_BYTES: Final = 1 << 14
+_TOO_MANY: Final = (EMFILE, ENFILE)
 
 
 class Wire:
-    """Connects. Raises OSError where nobody answers."""
+    """Connects. Raises Unreachable where nobody answers, or no more files may be open here."""
 
     def __init__(self, address: str) -> None:
-        self.socket = socket.create_connection(parse_address(address), TIMEOUT_S)
+        try:
+            self.socket = socket.create_connection(parse_address(address), TIMEOUT_S)
+        except OSError as error:
+            raise _not_connected(address, error) from error
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def send(self, data: bytes) -> None:
@@ -34,7 +40,7 @@ class Wire:
 
 
 class EncryptedWire(Wire):
-    """Raises Unreachable or HandshakeFailed, too, and InvalidArgument for files that cannot be used."""
+    """Raises HandshakeFailed, too, and InvalidArgument for files that cannot be used."""
 
     def __init__(self, address: str, tls: Tls) -> None:
         from rmqspark.remoting.tls.channel import client_session, open_channel
@@ -60,6 +66,12 @@ class EncryptedWire(Wire):
         self._session.feed(chunk)
         count = self._session.read_into(self._plain)  # with the rest of a record, which has as many bytes at most
         return None if self._session.ended else bytes(self._plain[:count])
+
+
+def _not_connected(address: str, error: OSError) -> Unreachable:
+    """The system does not say to whom."""
+    hint = "Ask for fewer --connections, or allow more open files: ulimit -n." if error.errno in _TOO_MANY else ""
+    return Unreachable(f"No connection to {address}: {error.strerror or error}.", address=address, hint=hint)
 
 
 def wire_to(address: str, tls: Tls | None) -> Wire:

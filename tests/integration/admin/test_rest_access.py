@@ -7,6 +7,7 @@ import json
 import re
 import urllib.error
 import urllib.request
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import httpx
@@ -16,12 +17,12 @@ from fastapi import FastAPI
 from rmqspark.admin.config import AdminConfig
 from rmqspark.admin.gate import MOST_BODY_BYTES
 from rmqspark.admin.server import serving
-from rmqspark.errors import InvalidArgument
+from rmqspark.errors import InvalidArgument, RmqError
 
 from .conftest import ADMIN_TOKEN, READ_TOKEN, Rest, served
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Iterator
 
     from rmqspark.testing import LocalCluster
 
@@ -46,6 +47,22 @@ def test_an_address_that_cannot_be_had_is_no_port_in_use() -> None:
             pass
 
     with pytest.raises(InvalidArgument, match=r"Cannot listen on 203\.0\.113\.1:0: Cannot assign"):
+        asyncio.run(serve())
+
+
+def test_an_application_that_does_not_start_is_an_error() -> None:
+    """As others are, of which `rmq up` says that REST and console are not there, and goes on."""
+
+    @asynccontextmanager
+    async def failing(_: FastAPI) -> AsyncIterator[None]:
+        raise OSError("no room")
+        yield
+
+    async def serve() -> None:
+        async with serving(FastAPI(lifespan=failing), AdminConfig(admin_port=0)):
+            pass
+
+    with pytest.raises(RmqError, match="REST and console do not start"):
         asyncio.run(serve())
 
 

@@ -98,6 +98,14 @@ def test_whatever_keeps_a_check_from_an_answer_is_unknown(cli: Run, words: tuple
     assert outcome.out.startswith("UNKNOWN: ")
 
 
+@pytest.mark.parametrize("words", [("lag", "nobody"), ("dlq", "--wran", "5"), ("cluster", "--warn", "soon")])
+def test_what_is_unknown_is_json_for_who_asks_for_that(cli: Run, words: tuple[str, ...]) -> None:
+    """A program that reads it reads that, too."""
+    outcome = cli("check", *words, "--json")
+    assert (outcome.code, outcome.json["state"]) == (3, "unknown")
+    assert outcome.json["story"]
+
+
 @pytest.mark.parametrize(
     "before",
     [

@@ -71,6 +71,13 @@ def test_a_format_cuts_lines_into_key_and_body(ok: Run, rmq: Rmq, topic: str) ->
     assert (message.keys, message.body) == (["42"], b"a:b")
 
 
+def test_a_line_of_another_shape_is_named(cli: Run, rmq: Rmq, topic: str) -> None:
+    """By its number: those before it are sent."""
+    failed = cli("send", topic, "--format", "%k:%v", stdin=b"42:a\nno colon\n")
+    assert (failed.code, bodies(rmq, topic)) == (1, [b"a"])
+    assert "Line 2: 'no colon' does not have the shape of --format '%k:%v'" in failed.err
+
+
 def test_a_file_of_objects_is_sent(ok: Run, rmq: Rmq, topic: str, tmp_path: Path) -> None:
     """JSON lines with the Spark columns' names keep tags and keys; any other object is the body."""
     rows = [{"body": "x", "tags": "t", "keys": "k1 k2"}, {"id": 7}]

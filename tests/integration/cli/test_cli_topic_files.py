@@ -139,6 +139,16 @@ def test_all_that_is_stored_is_counted(cli: Run, rmq: Rmq, copy: str, tmp_path: 
     assert f"Error: t.jsonl, row {refused + 1}: A message waits" in failed.err
 
 
+def test_a_row_that_other_words_would_mend_is_no_wrong_command_line_behind_others(
+    cli: Run, rmq: Rmq, copy: str, tmp_path: Path
+) -> None:
+    """Exit code 2 would say that nothing was done."""
+    (tmp_path / "t.jsonl").write_text('{"body": "x"}\n{"body": "y", "tgas": "paid"}\n')
+    failed = cli("topic", "import", "t.jsonl", "--topic", copy, "--json")
+    assert (failed.code, failed.json["messages"], rmq.admin.topic(copy).message_count) == (1, 1, 1)
+    assert "t.jsonl, row 2: nothing is known of column 'tgas'" in failed.err
+
+
 def test_a_replay_keeps_its_pace(ok: Run, rmq: Rmq, topic: str, copy: str, tmp_path: Path) -> None:
     """Ten times as fast as stored: the last of three messages two seconds apart is due four tenths of a second on."""
     rows = [f'{{"topic": "t", "body": "{number}", "storeTimestamp": {2_000 * number}}}' for number in range(3)]

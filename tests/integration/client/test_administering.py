@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqspark import AdminClient, Message, Producer, PullConsumer
+from rmqspark.client.admin_topics import create_topic
+from rmqspark.client.broker_admin import BrokerAdmin
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.topics_described import describe_topics
 from rmqspark.errors import (
@@ -15,10 +17,12 @@ from rmqspark.errors import (
     InvalidArgument,
     InvalidName,
     MessageNotFound,
+    NotFound,
     NotSupported,
     TopicNotFound,
     Unreachable,
 )
+from rmqspark.protocol.bodies.route import TopicConfig
 from rmqspark.testing import cluster
 
 if TYPE_CHECKING:
@@ -235,6 +239,17 @@ def test_a_topic_that_not_every_broker_has() -> None:
         for _ in range(2):
             admin.create_topic("two", queues=3, brokers=["broker-a", "broker-b"], exist_ok=True)
         assert [queue.broker_name for queue in admin.queues("two")] == ["broker-a"] * 3 + ["broker-b"] * 2
+
+
+def test_a_topic_is_deleted_wherever_it_is_by_now() -> None:
+    """Also on a broker that it was made on since it was looked at: a console looks for hours."""
+    with cluster(brokers=2) as mq, AdminClient(mq.namesrv) as admin, ClusterClient(mq.namesrv) as other:
+        admin.create_topic("one", queues=1, brokers=["broker-a"])
+        assert [queue.broker_name for queue in admin.queues("one")] == ["broker-a"]
+        create_topic(other, TopicConfig("one", 1, 1), ["broker-b"], exist_ok=False)
+        admin.delete_topic("one")
+        with pytest.raises(NotFound):
+            BrokerAdmin(other.broker("broker-b")).topic_config("one")
 
 
 def test_many_topics_are_described_together() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import resource
+import shutil
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ import pytest
 
 from rmqspark.admin import action_log
 from rmqspark.admin.action_log import ActionLog
-from rmqspark.errors import Conflict, StoreError
+from rmqspark.errors import Conflict, StoreError, StoreLocked
 from rmqspark.testing.manual_clock import ManualClock
 
 if TYPE_CHECKING:
@@ -51,8 +52,7 @@ def test_what_is_done_is_no_error_where_its_end_cannot_be_recorded(tmp_path: Pat
     log = ActionLog(path, ManualClock())
 
     def full() -> None:
-        path.unlink()
-        path.parent.rmdir()
+        shutil.rmtree(path.parent)
 
     with log.recording("ann", "send", "orders", ""):
         full()
@@ -73,6 +73,7 @@ def test_one_that_was_cut_off_is_there_after_a_restart(tmp_path: Path) -> None:
     cut_off.__enter__()
     with path.open("a") as file:
         file.write('{"number": 3, "at_ms"\n[1]\n{"number": "x"}\n')
+    first.close()
     again = ActionLog(path, ManualClock())
     assert [(each.name, each.outcome) for each in again.newest(9)] == [("two", "begun"), ("one", "done")]
     with again.recording("ann", "three", "z", ""):
@@ -85,8 +86,10 @@ def test_a_line_that_was_cut_off_takes_no_other_along(tmp_path: Path) -> None:
     """What is begun next is on the record, also if that is cut off in turn."""
     path = tmp_path / "a.jsonl"
     path.write_text('{"number": 1, "at_ms"')
-    cut_off = ActionLog(path, ManualClock()).recording("ann", "two", "y", "")
+    first = ActionLog(path, ManualClock())
+    cut_off = first.recording("ann", "two", "y", "")
     cut_off.__enter__()
+    first.close()
     assert [each.name for each in ActionLog(path, ManualClock()).newest(9)] == ["two"]
 
 
@@ -105,6 +108,7 @@ def test_what_the_disk_takes_a_part_of_is_not_recorded(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     with log.recording("ann", "three", "z", ""):
         pass
+    log.close()
     told = [(each.name, each.outcome) for each in ActionLog(path, ManualClock()).newest(9)]
     assert told == [("three", "done"), ("one", "done")]
 
@@ -118,6 +122,7 @@ def test_the_file_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         with log.recording("ann", f"n{number}", "x" * 20, ""):
             pass
     assert sum(each.stat().st_size for each in tmp_path.iterdir()) <= 4_000
+    log.close()
     assert log.newest(1)[0].name == ActionLog(path, ManualClock()).newest(1)[0].name == "n49"
 
 
@@ -139,6 +144,7 @@ def test_half_a_character_is_kept_as_its_code(tmp_path: Path) -> None:
     with suppress(Conflict), log.recording("ann", "create topic", "a\ud800", "b\udfff"):
         raise Conflict("c\ud800")
     path.write_text(path.read_text().replace("\\\\ud800", "\\ud800"))  # as it was written once
+    log.close()
     for each in (log, ActionLog(path, ManualClock())):
         (action,) = each.newest(9)
         assert (action.subject, action.detail, action.effect) == ("a\\ud800", "b\\udfff", "c\\ud800")
@@ -159,7 +165,15 @@ def test_nothing_is_changed_that_cannot_be_recorded(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="cannot be recorded"):
         ActionLog(tmp_path / "file" / "a.jsonl", ManualClock())
     log = ActionLog(tmp_path / "sub" / "a.jsonl", ManualClock())
-    (tmp_path / "sub" / "a.jsonl").unlink()
-    (tmp_path / "sub").rmdir()
+    shutil.rmtree(tmp_path / "sub")
     with pytest.raises(StoreError, match="cannot be recorded"), log.recording("ann", "x", "y", ""):
         pytest.fail("it was done all the same")
+
+
+def test_two_do_not_record_in_one_file(tmp_path: Path) -> None:
+    """Two consoles started in one directory would give their changes the same numbers: of two one was listed then."""
+    first = ActionLog(tmp_path / "a.jsonl", ManualClock())
+    with pytest.raises(StoreLocked, match="Another rmq admin records in .*a.jsonl.*--action-log"):
+        ActionLog(tmp_path / "a.jsonl", ManualClock())
+    first.close()
+    ActionLog(tmp_path / "a.jsonl", ManualClock()).close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import socket
 from array import array
 from contextlib import suppress
@@ -16,7 +17,7 @@ from rmqspark.cli.bench.cpu import ServerCpu
 from rmqspark.cli.bench.figures import Latencies, StageFigures
 from rmqspark.cli.bench.frames import SendFrame
 from rmqspark.cli.bench.load import Lane, SendLoad
-from rmqspark.errors import Busy, ConnectionLost
+from rmqspark.errors import Busy, ConnectionLost, Unreachable
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.commands.command import decode_command, encode_response, split_frame
@@ -122,6 +123,26 @@ def test_so_is_one_that_nothing_can_be_sent_to_any_more() -> None:
         with pytest.raises(ConnectionLost, match="broke: (Broken pipe|Connection reset)"):
             send_on()
         lane.close()
+
+
+def test_one_that_is_not_there_is_named() -> None:
+    """The system says only that a connection was refused."""
+    with pytest.raises(Unreachable, match="No connection to 127.0.0.1:1: Connection refused"):
+        Lane("127.0.0.1:1", frames(1))
+
+
+def test_more_connections_than_files_may_be_open() -> None:
+    """It is said what to ask for instead."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with ScriptedPeer() as peer:
+        highest = os.dup(0)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (highest, limits[1]))
+        try:
+            with pytest.raises(Unreachable, match="Too many open files. Ask for fewer --connections"):
+                Lane(peer.address, frames(1))
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+            os.close(highest)
 
 
 @given(st.lists(st.integers(1, 10**12), min_size=1, max_size=200))

@@ -96,7 +96,7 @@ def test_lines_are_cut_as_the_format_says() -> None:
     """`--format '%k:%v'` takes the key from the front of each line."""
     message = compile_input("%k:%v")("t", "42:a:b")
     assert (message.keys, message.body) == (["42"], b"a:b")
-    with pytest.raises(DecodeError, match="shape"):
+    with pytest.raises(DecodeError, match="'no colon' does not have the shape of --format '%k:%v'"):
         compile_input("%k:%v")("t", "no colon")
 
 

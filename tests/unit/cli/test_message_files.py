@@ -8,6 +8,7 @@ import random
 import resource
 import time
 from datetime import date, datetime
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -106,6 +107,9 @@ def test_of_two_exports_to_one_file_the_last_is_there_whole(tmp_path: Path, monk
         ("t.jsonl", b'{"topic":"t","body":"x","queueId":"many"}', "row 1: queueId 'many' is no whole number"),
         ("t.jsonl", b'{"topic":"t","body":"x","queueId":1e999}', "row 1: queueId inf is no whole number"),
         ("t.jsonl", b'{"topic":"t","body":"x","flag":1.5}', "row 1: flag 1.5 is no whole number"),
+        ("t.jsonl", b'{"topic":"t","body":"x","flag":9223372036854775808}', "flag 9223.* no whole number of 64 bits"),
+        ("t.jsonl", b'{"topic":"t","body":"x","flag":"' + b"x" * 1_000 + b'"}', "row 1: flag 'x{59} is no whole"),
+        ("t.jsonl", b"\n" + b"x" * (26 << 20), "t.jsonl, line 2 is longer than"),
         ("t.jsonl", b'{"topic":"t","bodyBase64":"!!"}', "row 1: bodyBase64 '!!' is not Base64"),
         ("t.jsonl", b'{"topic":"t","bodyBase64":5}', "row 1: bodyBase64 5 is not Base64"),
         ("t.jsonl", b'{"topic":"t","body":"\\ud800"}', "row 1: The body is not valid Unicode.*bodyBase64"),
@@ -245,6 +249,21 @@ def test_a_time_without_a_zone_is_utc(tmp_path: Path, monkeypatch: pytest.Monkey
     assert (recorded.store_timestamp_ms, recorded.message.deliver_time_ms) == (noon_ms, noon_ms + 3_600_000)
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "story"),
+    [
+        ("properties", [{"key": "region", "value": "eu"}], "properties must be an object"),  # as some write maps
+        ("properties", ["ab"], "properties must be an object"),
+        ("queueId", Decimal("1.5"), "queueId Decimal.* is no whole number"),
+    ],
+)
+def test_columns_of_other_types(name: str, value: object, story: str, tmp_path: Path) -> None:
+    """Are not taken for what they are not: for a property `key` that is `value`, or queue 1."""
+    parquet.write_table(pa.Table.from_pylist([{"body": "x", name: value}]), tmp_path / "t.parquet")
+    with pytest.raises(DecodeError, match=f"row 1: {story}"):
+        list(read_file(tmp_path / "t.parquet", "t"))
+
+
 def test_a_table_that_excel_wrote(tmp_path: Path) -> None:
     """Its byte order mark is no part of the first column's name."""
     (tmp_path / "t.csv").write_bytes(b"\xef\xbb\xbfbody,tags\r\nx,paid\r\n")
@@ -304,6 +323,9 @@ def test_the_pace_of_a_replay() -> None:
     assert moments == [0, 100, 100, 1_000]
     with pytest.raises(InvalidArgument, match="f, row 1 has no storeTimestamp"):
         list(at_pace([Recorded(Message("t", b"x"), "f, row 1", 0, None, None)], 1, clock))
+    micros = Recorded(Message("t", b"x"), "f, row 1", 0, None, 1_700_000_000_000_000)
+    with pytest.raises(InvalidArgument, match="f, row 1: storeTimestamp 1700000000000000 is no time in milliseconds"):
+        list(at_pace([micros], 1, clock))
 
 
 def test_a_csv_field_may_be_as_long_as_a_body(tmp_path: Path) -> None:

@@ -12,7 +12,16 @@ import pytest
 from rmqspark.cli.group import describe as describe_group
 from rmqspark.cli.group import seconds_behind
 from rmqspark.cli.options import confirm
-from rmqspark.cli.output import complain, json_text, print_facts, print_json, print_table, safe
+from rmqspark.cli.output import (
+    complain,
+    fits_terminal,
+    json_text,
+    print_facts,
+    print_json,
+    print_table,
+    safe,
+    table_text,
+)
 from rmqspark.cli.topic import describe
 from rmqspark.client.descriptions import GroupDescription, GroupQueue, TopicDescription, TopicOnBroker
 from rmqspark.errors import InvalidArgument
@@ -84,6 +93,22 @@ def test_tables_say_unknown_rather_than_guess(capsys: pytest.CaptureFixture[str]
     print_table(("group",), [], empty="None yet.")
     print_facts({"topic": "t", "offset": 1000})
     assert capsys.readouterr().out == "None yet.\ntopic   t\noffset  1,000\n"
+
+
+def test_words_of_others_are_printed_as_they_are() -> None:
+    """Of a key between colons Rich would make a picture, of brackets a colour; a table is as wide as it has to be."""
+    ranges = ", ".join(f"orders/broker-a/{number} 5–9" for number in range(1_000))
+    text = table_text(("key", "tags", "read", "version"), [("user:id:42", "[red]", ranges, 12_345)])
+    assert [word for word in ("user:id:42", "[red]", ranges, "12,345") if word not in text] == []
+
+
+def test_characters_of_two_columns_are_counted_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table that a terminal would wrap is not said to fit it."""
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    monkeypatch.setenv("COLUMNS", "24")
+    assert fits_terminal(("name",), [("a" * 20,)])
+    assert fits_terminal(("name",), [("字" * 10,)])
+    assert not fits_terminal(("name",), [("字" * 13,)])
 
 
 def test_a_row_that_its_headings_do_not_fit_is_not_printed() -> None:

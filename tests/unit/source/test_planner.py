@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rmqspark.errors import InvalidArgument
 from rmqspark.model import MessageQueue
+from rmqspark.source.driver import _partitions
 from rmqspark.source.loss import shrunken
 from rmqspark.source.offsets import Offsets, StoreIdentity
+from rmqspark.source.options import SourceOptions
+from rmqspark.source.partitions import Holder
 from rmqspark.source.planner import (
     FEW_TASKS,
     TASK_RECORDS,
     QueueRange,
     Snapshot,
     advance,
+    check_task_size,
     needing_begin,
     ranges,
     split,
@@ -181,6 +187,19 @@ def test_ranges_are_split_over_tasks(
     """minPartitions and maxRecordsPerPartition cut large queues, and only as far as needed."""
     whole = [QueueRange(MessageQueue("t", "b", number), 7, 7 + size) for number, size in enumerate(sizes)]
     assert [piece.size for piece in split(whole, at_least=at_least, max_records=max_records)] == pieces
+
+
+def test_tasks_of_a_few_messages_each_are_not_any_number() -> None:
+    """Spark's driver would run out of memory over them; the error says how many messages each has to have."""
+    planned = [QueueRange(MessageQueue("t", "b", number), 7, 7 + 100_001) for number in range(2)]
+    check_task_size(planned, None)
+    check_task_size(planned, 3)
+    with pytest.raises(InvalidArgument, match="cannot be 2 for 200,002 messages.*Use 3 or more"):
+        check_task_size(planned, 2)
+    two_each = SourceOptions.parse({"subscribe": "t", "maxRecordsPerPartition": "2"}, streaming=False)
+    nobody: Any = None  # is asked
+    with pytest.raises(InvalidArgument, match="cannot be 2 for 200,002 messages"):
+        _partitions(nobody, planned, two_each, Holder())
 
 
 @pytest.mark.property

@@ -203,6 +203,7 @@ def test_messages_may_come_from_files() -> None:
         ({"subscribe": "t", "startingOffsetsByTimestamp": '{"t":{"b":{"0":"soon"}}}'}, True, "t.b.0 cannot be 'soon'"),
         ({"subscribe": "t", "startingOffsetsByTimestamp": "{}"}, True, "it names no topic"),
         ({"subscribe": "t", "endingOffsetsByTimestamp": '{"t":0}'}, True, "no meaning for a stream"),
+        ({"subscribe": "t", "minPartitions": "100001"}, True, "a whole number, 1 to 100000, is"),
         ({"subscribe": "t", "maxBytesPerTrigger": "0"}, True, "'maxBytesPerTrigger' cannot be '0'"),
         ({"subscribe": "t", "maxBytesPerTrigger": "lots"}, True, "a number of bytes"),
         ({"subscribe": "t", "maxBytesPerTrigger": "1m"}, False, "no meaning for a batch read"),

@@ -16,7 +16,7 @@ from rmqspark.errors import DataLoss, InvalidArgument, StoreError, TopicNotFound
 from rmqspark.protocol.java_hash import tags_code
 from rmqspark.protocol.records.properties import encode_properties
 from rmqspark.protocol.records.record import encode_record
-from rmqspark.source import store_reader
+from rmqspark.source import planner, store_reader
 from rmqspark.source.options import SourceOptions
 from rmqspark.source.store_reader import RmqStoreReader, StorePartition
 from rmqspark.store.config import StoreConfig
@@ -145,6 +145,9 @@ def test_many_tasks(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(reader(folder / "broker-a", subscribe="orders", minPartitions="7").partitions()) >= 7
     parts = reader(folder, subscribe="orders", maxRecordsPerPartition="3").partitions()
     assert all(isinstance(part, StorePartition) and sum(r.size for r in part.ranges) <= 3 for part in parts)
+    monkeypatch.setattr(planner, "MOST_PARTITIONS", ORDERS - 1)
+    with pytest.raises(InvalidArgument, match="'maxRecordsPerPartition' cannot be 1 for 40 messages"):
+        reader(folder, subscribe="orders", maxRecordsPerPartition="1").partitions()
 
 
 def test_a_worker_settles_whatever_it_reads(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

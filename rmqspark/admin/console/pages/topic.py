@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rmqspark.admin.console import words
 from rmqspark.admin.console.addresses import path
+from rmqspark.admin.console.dialogs import close_button
 from rmqspark.admin.console.groups_table import group_columns
 from rmqspark.admin.console.nodes import Node, h
 from rmqspark.admin.console.parts import button, code, empty, facts, figures, group, notes, partial, section
@@ -128,7 +129,7 @@ async def _show_schema(frame: Frame, name: str) -> None:
     except RmqError as error:
         frame.complain(error)
         return
-    frame.dialog(f"Schema of {name}", lambda: [schema_node(found), frame.close_button()], wide=True)
+    frame.dialog(f"Schema of {name}", lambda: [schema_node(found), close_button()], wide=True)
 
 
 def schema_node(found: SchemaView) -> Node:

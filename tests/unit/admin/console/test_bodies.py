@@ -83,6 +83,12 @@ def test_any_bytes_can_be_shown(body: bytes, all_of_it: bool) -> None:
     assert len(preview(body)) <= 125
 
 
+def test_a_long_body_that_is_no_text_is_told_as_bytes() -> None:
+    """As a short one is; but a character that the preview cuts in two makes no text bytes."""
+    assert preview(b"\x01\xff" * 400) == f"{'01 ff ' * 12}…"
+    assert preview(("x" + "ä" * 400).encode()) == f"x{'ä' * 119} …"
+
+
 @pytest.mark.parametrize("character", ["\x1b", "\x9b", "\u061c", "\u200f", "\u2028", "\u202e", "\u2069", "\ud800"])
 def test_what_hides_or_turns_a_text_is_shown_as_its_code(character: str) -> None:
     """The same as on a terminal, and halves of surrogate pairs, which no page can hold."""

@@ -76,6 +76,7 @@ def test_what_is_old_stays_with_its_age() -> None:
     scene = Scene()
     scene.shown()
     scene.clock.advance(seconds=42)
+    scene.clock.set_now_ms(0)  # as an operator may
     scene.error = RequestTimeout("No answer.", hint="Look at the broker.")
     node = scene.shown()
     (alert,) = [each for each in find(node, "div") if each.attributes.get("role") == "alert"]

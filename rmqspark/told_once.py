@@ -1,0 +1,42 @@
+"""What a log hears of once: whoever causes it does not stop."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_Kind = TypeVar("_Kind")
+
+
+class _Log(Protocol):
+    def warning(self, event: str, **facts: Any) -> Any: ...
+
+
+class ToldOnce(Generic[_Kind]):
+    """Kinds of a thing, each told once, and `most` of them: who causes them may invent kinds, too, and neither log nor
+    memory is theirs to fill. Of the first that is one too many the log hears that no more are told."""
+
+    def __init__(self, log: _Log, what: str, most: int = 1_000) -> None:
+        self._log = log
+        self._what = what
+        self._most = most
+        self._told: set[_Kind] = set()
+        self._is_full_told = False
+
+    def is_news(self, kind: _Kind) -> bool:
+        """Whether it is to be told, now. From here on it is no news."""
+        if kind in self._told:
+            return False
+        if len(self._told) < self._most:
+            self._told.add(kind)
+            return True
+        if not self._is_full_told:
+            self._is_full_told = True
+            self._log.warning(f"no further kinds of {self._what} are told", told=self._most)
+        return False
+
+    def forget(self, kinds: Iterable[_Kind]) -> None:
+        """They are news again; there is room for others, too."""
+        self._told.difference_update(kinds)
