@@ -390,7 +390,8 @@ def test_offsets_of_shared_groups_are_tried_again_for_long() -> None:
     it is back, and the leases have run out. Others are only told about."""
     peers = ScriptedPeers(b=AWAY)
     offsets = InputOffsets("a", lambda *place: None, peers)  # type: ignore[arg-type]
-    offsets.want([InputRange("shared", "t", "b", 0, 0, 9, "m", 1, "r", 1), InputRange("g", "t", "b", 1, 0, 8)])
+    read = [InputRange("shared", "t", "b", 0, 0, 9, "m", 1, "r", 1), InputRange("g", "t", "b", 1, 0, 8)]
+    offsets.want(TxnDecision(inputs=read))
     for _ in range(300):
         asyncio.run(offsets.move())
     peers.answers["b"] = OffsetResponseHeader(0)
