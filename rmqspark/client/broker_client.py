@@ -146,9 +146,10 @@ class BrokerClient:
         sql: str | None = None,
         suspend_ms: int = 0,
         commit_offset: int = 0,
+        topic_deleted_ms: int | None = None,
     ) -> Future[PullResult]:
         """PULL_MESSAGE by tags or by SQL92; with `suspend_ms` the broker holds it that long until something comes. An
-        offset above 0 is committed with it."""
+        offset above 0 is committed with it, unless the topic was deleted later than `topic_deleted_ms`."""
         header = pull_header(
             queue,
             queue_offset,
@@ -159,6 +160,7 @@ class BrokerClient:
             sql=sql,
             suspend_ms=suspend_ms,
             commit_offset=commit_offset,
+            topic_deleted_ms=topic_deleted_ms,
         )
         future = self.submit(RequestCode.PULL_MESSAGE, header, timeout_ms=PULL_TIMEOUT_MS + suspend_ms)
         return then(future, pull_result)
@@ -254,9 +256,11 @@ class BrokerClient:
         """Records that the group has consumed everything before `queue_offset`."""
         self.submit_commit(group, topic, queue_id, queue_offset).result().raise_for_code()
 
-    def submit_commit(self, group: str, topic: str, queue_id: int, queue_offset: int) -> Future[Response]:
-        """The same without waiting."""
-        header = UpdateConsumerOffsetRequestHeader(group, topic, queue_id, queue_offset, self.name)
+    def submit_commit(
+        self, group: str, topic: str, queue_id: int, queue_offset: int, topic_deleted_ms: int | None = None
+    ) -> Future[Response]:
+        """The same without waiting. TopicRemade where the topic was deleted later than `topic_deleted_ms`."""
+        header = UpdateConsumerOffsetRequestHeader(group, topic, queue_id, queue_offset, self.name, topic_deleted_ms)
         return self.submit(RequestCode.UPDATE_CONSUMER_OFFSET, header, timeout_ms=OFFSET_TIMEOUT_MS)
 
     # --- membership --------------------------------------------------------------------------------------------------

@@ -47,6 +47,7 @@ def pull_header(
     sql: str | None,
     suspend_ms: int,
     commit_offset: int,
+    topic_deleted_ms: int | None,
 ) -> PullMessageRequestHeader:
     """Of messages by tags, or by SQL92 where that is given; see `BrokerClient.submit_pull`."""
     flags = PullFlag.SUBSCRIPTION
@@ -66,6 +67,7 @@ def pull_header(
         expressionType="TAG" if sql is None else "SQL92",
         maxMsgBytes=max_bytes,
         bname=queue.broker_name,
+        topicDeleted=topic_deleted_ms if commit_offset > 0 else None,
     )
 
 

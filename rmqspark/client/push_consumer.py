@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from rmqspark.client.arguments import takes_what_it_says
 from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.pushing.accepted import MOST_IN_A_BATCH, MOST_THREADS, between, checked_strategy, checked_times
 from rmqspark.client.pushing.config import PushConfig
 from rmqspark.client.pushing.inspection import Inspection
 from rmqspark.client.pushing.listening import Listening, Locked, give_back, hold_up, pass_by
@@ -37,12 +38,11 @@ from rmqspark.protocol.headers.consume import (
 )
 from rmqspark.protocol.headers.fields import from_fields
 from rmqspark.protocol.names import check_group, retry_topic
-from rmqspark.rebalance.strategies import NAMES, Strategy, read_strategy
+from rmqspark.rebalance.strategies import Strategy  # noqa: TC001 - takes_what_it_says reads it
 from rmqspark.remoting.reply import Reply
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
     from types import TracebackType
     from typing import Self, TypeAlias
 
@@ -59,10 +59,6 @@ if TYPE_CHECKING:
 
     Call: TypeAlias = Callable[[list[ReceivedMessage]], object]
 
-MOST_THREADS = 1_000  # RocketMQ's bounds, as those of batches
-MOST_IN_A_BATCH = 1_024
-RETRIES = 16  # RocketMQ's for -1, where messages are consumed in any order
-WITHOUT_END = (1 << 31) - 1  # and in order
 FIRST_LOOK_S = 10.0
 JOIN_S = 1.0
 
@@ -107,12 +103,12 @@ class PushConsumer:
         self.group = check_group(group)
         if ordered and broadcasting:
             raise InvalidArgument("ordered and broadcasting exclude each other.", hint="Who broadcasts locks no queue.")
-        max_times = _checked_times(max_reconsume_times, ordered=ordered)
-        threads = _between("consume_threads", consume_threads, 1, MOST_THREADS)
+        max_times = checked_times(max_reconsume_times, ordered=ordered)
+        threads = between("consume_threads", consume_threads, 1, MOST_THREADS)
         batch_size = consume_message_batch_max_size
-        size = 1 if batch_size is None else _between("consume_message_batch_max_size", batch_size, 1, MOST_IN_A_BATCH)
-        call = listener if batch_size is not None else _one_by_one(listener)
-        start, strategy = ConsumeFrom.parse(consume_from), _checked_strategy(allocate_strategy)
+        size = 1 if batch_size is None else between("consume_message_batch_max_size", batch_size, 1, MOST_IN_A_BATCH)
+        call: Call = listener if batch_size is not None else lambda messages: listener(messages[0])
+        start, strategy = ConsumeFrom.parse(consume_from), checked_strategy(allocate_strategy)
         config = config or PushConfig()
         self._cluster = cluster = ClusterClient(
             namesrv,
@@ -127,7 +123,9 @@ class PushConsumer:
             self._subscribe(retry_topic(group), "*", None)
         self._membership = Membership(cluster, group, start, broadcasting)
         self._lookout = Lookout(cluster, self._membership, asks_for_members=not broadcasting)
-        offsets: Offsets = LocalOffsets(_path(config, cluster, group)) if broadcasting else GroupOffsets(cluster, group)
+        offsets: Offsets = GroupOffsets(cluster, group)
+        if broadcasting:
+            offsets = LocalOffsets(local_offsets_path(config.local_offset_store_dir, cluster.client_id, group))
         ways = SendBacks(cluster, group, max_times)
         self._pump = Pump(
             Pulls(cluster, group, self._subscriptions, config.pull_batch_size, commits=not broadcasting),
@@ -302,38 +300,3 @@ class PushConsumer:
     def _check_open(self) -> None:
         if self._closed:
             raise AlreadyClosed("This consumer was closed.", hint="Make a new one.")
-
-
-def _one_by_one(listener: Callable[..., object]) -> Call:
-    return lambda messages: listener(messages[0])
-
-
-def _path(config: PushConfig, cluster: ClusterClient, group: str) -> Path:
-    return local_offsets_path(config.local_offset_store_dir, cluster.client_id, group)
-
-
-def _between(name: str, value: int, lowest: int, highest: int) -> int:
-    if not lowest <= value <= highest:
-        raise InvalidArgument(f"{name} is {lowest} to {highest}, not {value}.")
-    return value
-
-
-def _checked_times(times: int, *, ordered: bool) -> int:
-    if times == -1:
-        return WITHOUT_END if ordered else RETRIES
-    return _between("max_reconsume_times", times, -1, WITHOUT_END)
-
-
-def _checked_strategy(strategy: str | Strategy) -> Strategy:
-    try:
-        chosen = read_strategy(strategy) if isinstance(strategy, str) else strategy
-    except ValueError as error:
-        raise InvalidArgument(f"allocate_strategy cannot be {strategy!r}: {error}") from None
-    if chosen.name not in NAMES:
-        raise InvalidArgument(f"allocate_strategy is {chosen.name!r}, but must be one of: {', '.join(NAMES)}.")
-    if chosen.name == "machine-room-nearby" and chosen.rooms:
-        raise InvalidArgument(
-            f"allocate_strategy cannot be {strategy!r}: the room of a push consumer is what its client id begins with.",
-            hint="It begins with this machine's address, so the consumer is in none: machine-room-nearby.",
-        )
-    return chosen

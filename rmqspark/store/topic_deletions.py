@@ -89,9 +89,13 @@ class TopicDeletions:
         """Topics deleted after the deletion that has this time; there may be next ones of their names."""
         return self._noted.since(ms)
 
+    def is_remade(self, topic: str, deleted_ms: int | None) -> bool:
+        """Whether a topic of this name was deleted later than a reader knows; of one that does not say it, no."""
+        return deleted_ms is not None and self.deleted_ms(topic) > deleted_ms
+
     def require_not_remade(self, topic: str, deleted_ms: int | None) -> None:
         """Raises TopicRemade where a topic of this name was deleted later than a reader knows; None: any will do."""
-        if deleted_ms is not None and self.deleted_ms(topic) > deleted_ms:
+        if self.is_remade(topic, deleted_ms):
             raise TopicRemade(f"Topic {topic!r} was deleted and made anew since its offsets were looked up.")
 
     def took(self, topic: str, physical_offset: int) -> bool:

@@ -83,6 +83,7 @@ class ConsumerOffsetHandlers:
         header = request.header
         self._groups.require(header.consumerGroup)
         self._check_queue(self._topics.require(header.topic), header.queueId)
+        self._store.deletions.require_not_remade(header.topic, header.topicDeleted)
         self._check_offset(header)
         if self._offsets.commit(header.consumerGroup, header.topic, header.queueId, header.commitOffset):
             return Reply()

@@ -209,9 +209,11 @@ class PullHandlers:
         return high if committed is None else max(low, min(committed, high))
 
     def _commit(self, header: PullMessageRequestHeader, max_offset: int) -> None:
-        """Not of a reader that is ahead of the queue: it speaks of messages that are gone. A slave may lag behind."""
+        """Not of a reader that is ahead of the queue, or was in another topic of the name: it speaks of messages that
+        are gone. A slave may lag behind."""
         group, topic, queue_id, offset = header.consumerGroup, header.topic, header.queueId, header.commitOffset
-        if offset >= 0 and (self._config.is_slave or max(offset, header.queueOffset) <= max_offset):
+        is_inside = self._config.is_slave or max(offset, header.queueOffset) <= max_offset
+        if offset >= 0 and is_inside and not self._store.deletions.is_remade(topic, header.topicDeleted):
             self._offsets.commit(group, topic, queue_id, offset)
 
     def _masters_reply(self, permit: PullPermit, queue_offset: int, result: ReadResult, status: ReadStatus) -> Reply:

@@ -145,6 +145,7 @@ class Pulls:
             sql=asked.subscription.sql,
             suspend_ms=SUSPEND_MS,
             commit_offset=held.commit_offset if self._commits else 0,
+            topic_deleted_ms=asked.topic_deleted_ms,
         )
 
         def outcome(result: PullResult) -> Pulled:
@@ -158,7 +159,7 @@ class Pulls:
         """Whatever it does not say, a pull is told: that follows where it finds nothing, and now and then."""
         queue, subscription = asked.queue, asked.subscription
         if self._commits:
-            broker.submit_commit(self._group, queue.topic, queue.queue_id, held.commit_offset)
+            broker.submit_commit(self._group, queue.topic, queue.queue_id, held.commit_offset, asked.topic_deleted_ms)
         future = broker.bulk_read(
             queue.topic,
             queue.queue_id,

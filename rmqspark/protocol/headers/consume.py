@@ -24,7 +24,8 @@ class PullFlag(IntFlag):
 
 
 class PullMessageRequestHeader(Header):
-    """PULL_MESSAGE and LITE_PULL_MESSAGE."""
+    """PULL_MESSAGE and LITE_PULL_MESSAGE. `topicDeleted` is ours: when a topic of this name had last been deleted, ms,
+    as the reader knows (0: never); what it commits counts for nothing where that was later."""
 
     consumerGroup: str
     topic: str
@@ -39,6 +40,7 @@ class PullMessageRequestHeader(Header):
     expressionType: str | None = None  # TAG or SQL92; None is TAG
     maxMsgBytes: Int32 | None = None
     bname: str | None = None
+    topicDeleted: Int64 | None = None
 
 
 class PullMessageResponseHeader(Header):
@@ -65,11 +67,14 @@ class QueryConsumerOffsetRequestHeader(Header):
 
 
 class UpdateConsumerOffsetRequestHeader(Header):
+    """`topicDeleted` as in PullMessageRequestHeader."""
+
     consumerGroup: str
     topic: str
     queueId: Int32
     commitOffset: Int64
     bname: str | None = None
+    topicDeleted: Int64 | None = None
 
 
 class SearchOffsetRequestHeader(Header):

@@ -7,11 +7,12 @@ import pytest
 from rmqspark.protocol.bodies.bulk import BoundsOfQueues, QueueBounds, QueueOfTopic, QueuesOfTopics
 from rmqspark.protocol.bodies.client import ConsumerData, HeartbeatData, SubscriptionData
 from rmqspark.protocol.codes import RequestCode, ResponseCode
-from rmqspark.protocol.headers.admin import ResetOffsetRequestHeader
+from rmqspark.protocol.headers.admin import ResetOffsetRequestHeader, TopicRequestHeader
 from rmqspark.protocol.headers.consume import (
     GetEarliestMsgStoretimeRequestHeader,
     GetMaxOffsetRequestHeader,
     GetMinOffsetRequestHeader,
+    PullFlag,
     QueryConsumerOffsetRequestHeader,
     SearchOffsetRequestHeader,
     UpdateConsumerOffsetRequestHeader,
@@ -101,6 +102,32 @@ def test_an_offset_outside_the_queue_is_none_to_commit(on_broker, offset) -> Non
             assert (await client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, update)).code == code
         query = QueryConsumerOffsetRequestHeader("g", "orders", 0)
         assert (await client.ask(RequestCode.QUERY_CONSUMER_OFFSET, query)).fields["offset"] == "2"
+
+    on_broker(talk)
+
+
+def test_what_was_consumed_of_a_topic_is_nothing_in_the_next_of_its_name(on_broker) -> None:
+    """Though that has as many messages by then. Who commits says of which deletion it knows; RocketMQ's consumers do
+    not, and are believed."""
+
+    async def talk(bench) -> None:
+        client = await ready(bench)
+        await client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, TopicRequestHeader("orders"))
+        for _ in range(2):
+            await client.send("orders")
+        deleted_ms = bench.broker.store.deletions.deleted_ms("orders")
+        query = QueryConsumerOffsetRequestHeader("g", "orders", 0, setZeroIfNotFound=False)
+        flags = int(PullFlag.SUBSCRIPTION | PullFlag.COMMIT_OFFSET)
+        for known_ms, code, committed in (
+            (0, ResponseCode.RMQ_TOPIC_REMADE, None),
+            (deleted_ms, 0, "1"),
+            (None, 0, "1"),
+        ):
+            await client.pull("orders", 1, sysFlag=flags, commitOffset=1, topicDeleted=known_ms)
+            assert (await client.ask(RequestCode.QUERY_CONSUMER_OFFSET, query)).fields.get("offset") == committed
+            update = UpdateConsumerOffsetRequestHeader("g", "orders", 0, 1, topicDeleted=known_ms)
+            assert (await client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, update)).code == code
+            assert (await client.ask(RequestCode.QUERY_CONSUMER_OFFSET, query)).fields.get("offset") == committed
 
     on_broker(talk)
 

@@ -173,6 +173,9 @@ def test_a_topic_that_was_made_anew_meanwhile_is_told_by_a_pull(
     """Be it shorter by now than the one before, or longer: it is read from its beginning."""
     reader = Reader(cluster, backlog)
     reader.read(BATCH)
+    batch = reader.held.take(5)
+    assert batch is not None
+    reader.held.finish(batch)
     admin.delete_topic(backlog)
     admin.create_topic(backlog, queues=1)
     with Producer(cluster.namesrv) as producer:
@@ -181,6 +184,7 @@ def test_a_topic_that_was_made_anew_meanwhile_is_told_by_a_pull(
     moved = reader.ask(BATCH)
     assert isinstance(moved, Moved)
     assert (moved.next_offset, moved.is_reset) == (0, True)
+    assert reader.committed() is None, "what was consumed of the one before is nothing in this one"
 
 
 def test_what_swells_is_read_as_far_as_there_is_room_for_it_inflated(

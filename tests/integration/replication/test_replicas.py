@@ -295,6 +295,7 @@ def test_a_master_that_comes_back_as_a_slave_shows_nothing_before_it_is_compared
             slave = client.broker_at("broker-a", mq.start_slave())
             pulled = slave.submit_pull(queue, 0, group="g", max_count=32).result()
             assert (pulled.status, pulled.next_offset) == (PullStatus.NO_MATCHED, 0)
+            assert pulled.topic_deleted_ms is None, "its master would know whether there was another topic of the name"
             for asked in (slave.max_offset, slave.min_offset):
                 with pytest.raises(Busy, match="has not been compared"):
                     asked("orders", 0)

@@ -64,7 +64,7 @@ class Bench:
         self.rooms.append(room)
         self.pulls.append((held.next_offset, tell))
 
-    def commit(self, queue: MessageQueue, queue_offset: int) -> Future[None]:
+    def commit(self, queue: MessageQueue, queue_offset: int, topic_deleted_ms: int | None) -> Future[None]:
         self.commits.append(queue_offset)
         return failing(self.refusal) if self.refusal else at_hand(None)
 
