@@ -28,7 +28,7 @@ BATCH_TOPIC: Final = "invoices"
 TRANSACTION_TOPIC: Final = "payments"
 DELAY_TOPIC: Final = "reminders"
 COPY_TOPIC: Final = "copies"
-_PATIENT_TRIES: Final = 60  # a SYNC_MASTER refuses at once until its slave has connected again
+_PATIENT_TRIES: Final = 180  # until a SYNC_MASTER has its slave again, or a name server misses a master that vanished
 _PATIENT_MS: Final = 3_000
 
 
