@@ -6,6 +6,8 @@ users, as RocketMQ's are, is left out.
 
 from __future__ import annotations
 
+import ipaddress
+import re
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -52,6 +54,10 @@ DECISIONS: Final = ("Allow", "Deny")
 POLICY_TYPES: Final = ("Custom", "Default")
 _RESOURCE_TYPES: Final = ("Topic", "Group", "Cluster")
 _IS_THERE: Final = "The user is existed"  # RocketMQ's words
+_NO_USER: Final = re.compile(r"The (user|subject)( of \S+)? is not exist")  # as well
+_NO_RIGHT: Final = "The acl is not exist"
+_WHO_IS_THERE: Final = "rmq user list shows those that exist."
+_WHAT_IS_SAID: Final = "rmq acl list shows what is said of whom."
 _EXIST_OK: Final = "rmq user create --exist-ok makes it where it is missing, with this password and type everywhere."
 
 
@@ -148,7 +154,7 @@ def describe_user(cluster: ClusterClient, username: str, *, on_silent: OnSilent 
     if not found:
         if silence is not None:
             silence.insist()
-        raise NotFound(f"There is no user {username!r}.", hint="rmq user list shows those that exist.")
+        raise NotFound(f"There is no user {username!r}.", hint=_WHO_IS_THERE)
     return found
 
 
@@ -163,6 +169,8 @@ def create_acl(
 ) -> None:
     if not resources or not actions:
         raise InvalidArgument("A right is about resources and actions.", hint="Such as Topic:orders, and Pub.")
+    for address in source_ips:
+        _check_source(address)
     words = [_word(ACTIONS, action, "action") for action in actions]
     decided = _word(DECISIONS, decision, "decision")
     entries = [PolicyEntryInfo(words, decided, check_resource(each), list(source_ips) or None) for each in resources]
@@ -209,6 +217,13 @@ def check_resource(resource: str) -> str:
     if not is_one or "*" in name[:-1]:
         raise InvalidArgument(f"{resource!r} is no resource.", hint="Write Topic:orders, Group:bill*, Cluster:* or *.")
     return resource
+
+
+def _check_source(address: str) -> None:
+    try:
+        ipaddress.ip_network(address, strict=False)
+    except ValueError:
+        raise InvalidArgument(f"{address!r} is no address.", hint="Write 10.1.2.3, or 10.0.0.0/8.") from None
 
 
 def _rights(acls: Iterable[AclInfo]) -> Iterator[tuple[str, str, str, tuple[str, ...], tuple[str, ...], str]]:
@@ -265,8 +280,15 @@ def _answer(cluster: ClusterClient, roll: RollCall, server: str, ask: Callable[[
     except RmqError as error:
         if isinstance(error, NotSupported) and server in cluster.name_servers.addresses:
             return None
-        error.retell(f"{server}: {sentence(error.message)}")
+        error.retell(f"{server}: {sentence(error.message)}", hint=_where_to_look(error.message))
         raise
+
+
+def _where_to_look(said: str) -> str | None:
+    """For what is not there: the hint of its code is about who asks. None of what else a server says."""
+    if _NO_USER.search(said):
+        return _WHO_IS_THERE
+    return _WHAT_IS_SAID if _NO_RIGHT in said else None
 
 
 def _servers(cluster: ClusterClient) -> Iterator[tuple[str, Call]]:
