@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -57,9 +58,11 @@ def create(
     with AdminClient(namesrv) as admin:
         admin.create_user(username, password, type_ or "normal", exist_ok=exist_ok)
     if exist_ok:
-        print(f"User {username} has this password and type on all servers. Its rights: rmq acl list --user {username}")
+        rights = f"rmq acl list --user {quote(username)}"
+        print(f"User {username} has this password and type on all servers. Its rights: {rights}")
     else:
-        print(f"User {username} created. It has no rights yet unless it is super: rmq acl create {username} --help")
+        rights = f"rmq acl create {quote(username)} --help"
+        print(f"User {username} created. It has no rights yet unless it is super: {rights}")
 
 
 @app.command("update")

@@ -6,10 +6,21 @@ users, as RocketMQ's are, is left out.
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from rmqspark.client.access_words import (
+    ACTIONS,
+    DECISIONS,
+    POLICY_TYPES,
+    USER_TYPES,
+    as_spelt,
+    check_resource,
+    check_source,
+    subject_of,
+)
 from rmqspark.client.admin_topics import masters
 from rmqspark.client.broker_admin import ADMIN_TIMEOUT_MS
 from rmqspark.client.in_turn import telling_what_is_done
@@ -46,12 +57,11 @@ if TYPE_CHECKING:
     Call = Callable[[RequestCode, msgspec.Struct, bytes], Response]
     Ask = Callable[[Call], Response]
 
-USER_TYPES: Final = ("Super", "Normal")
-ACTIONS: Final = ("All", "Pub", "Sub", "Create", "Update", "Delete", "Get", "List")
-DECISIONS: Final = ("Allow", "Deny")
-POLICY_TYPES: Final = ("Custom", "Default")
-_RESOURCE_TYPES: Final = ("Topic", "Group", "Cluster")
 _IS_THERE: Final = "The user is existed"  # RocketMQ's words
+_NO_USER: Final = re.compile(r"The (user|subject)( of \S+)? is not exist")  # as well
+_NO_RIGHT: Final = "The acl is not exist"
+_WHO_IS_THERE: Final = "rmq user list shows those that exist."
+_WHAT_IS_SAID: Final = "rmq acl list shows what is said of whom."
 _EXIST_OK: Final = "rmq user create --exist-ok makes it where it is missing, with this password and type everywhere."
 
 
@@ -81,7 +91,7 @@ def create_user(
 ) -> None:
     """With `exist_ok` it gets this password and type where it is there already. What is raised otherwise says where
     that is."""
-    body = UserInfo(password, userType=_word(USER_TYPES, user_type, "user type")).encode()
+    body = UserInfo(password, userType=as_spelt(USER_TYPES, user_type, "user type")).encode()
     header = UserRequestHeader(username)
 
     def make(call: Call) -> Response:
@@ -117,7 +127,7 @@ def update_user(
 ) -> None:
     if password is None and user_type is None and enabled is None:
         raise InvalidArgument("Nothing is to be changed.", hint="Give a password, a type, or whether it is enabled.")
-    kind = None if user_type is None else _word(USER_TYPES, user_type, "user type")
+    kind = None if user_type is None else as_spelt(USER_TYPES, user_type, "user type")
     status = None if enabled is None else "enable" if enabled else "disable"
     body = UserInfo(password, status, kind).encode()
     _everywhere(cluster, _request(RequestCode.AUTH_UPDATE_USER, UserRequestHeader(username), body))
@@ -148,7 +158,7 @@ def describe_user(cluster: ClusterClient, username: str, *, on_silent: OnSilent 
     if not found:
         if silence is not None:
             silence.insist()
-        raise NotFound(f"There is no user {username!r}.", hint="rmq user list shows those that exist.")
+        raise NotFound(f"There is no user {username!r}.", hint=_WHO_IS_THERE)
     return found
 
 
@@ -163,20 +173,22 @@ def create_acl(
 ) -> None:
     if not resources or not actions:
         raise InvalidArgument("A right is about resources and actions.", hint="Such as Topic:orders, and Pub.")
-    words = [_word(ACTIONS, action, "action") for action in actions]
-    decided = _word(DECISIONS, decision, "decision")
+    for address in source_ips:
+        check_source(address)
+    words = [as_spelt(ACTIONS, action, "action") for action in actions]
+    decided = as_spelt(DECISIONS, decision, "decision")
     entries = [PolicyEntryInfo(words, decided, check_resource(each), list(source_ips) or None) for each in resources]
-    policy = PolicyInfo(entries, _word(POLICY_TYPES, policy_type, "policy type"))
-    info = AclInfo([policy], _subject(username))
-    header = AclRequestHeader(_subject(username))
+    policy = PolicyInfo(entries, as_spelt(POLICY_TYPES, policy_type, "policy type"))
+    info = AclInfo([policy], subject_of(username))
+    header = AclRequestHeader(subject_of(username))
     _everywhere(cluster, _request(RequestCode.AUTH_CREATE_ACL, header, info.encode()))
 
 
 def delete_acl(cluster: ClusterClient, username: str, resource: str | None, policy_type: str) -> None:
     """On servers that say anything of the user: some may have done it, when others were away. NotFound where none
     does."""
-    kind = _word(POLICY_TYPES, policy_type, "policy type")
-    header = DeleteAclRequestHeader(_subject(username), kind, None if resource is None else check_resource(resource))
+    kind = as_spelt(POLICY_TYPES, policy_type, "policy type")
+    header = DeleteAclRequestHeader(subject_of(username), kind, None if resource is None else check_resource(resource))
     there = {server for right in describe_acl(cluster, username) for server in right.servers}
     if not there:
         raise NotFound(f"Nothing is said of user {username!r}.", hint="rmq acl list shows what is said of others.")
@@ -202,15 +214,6 @@ def describe_acl(cluster: ClusterClient, username: str, *, on_silent: OnSilent |
     return [right for right in list_acls(cluster, username, on_silent=silence) if right.username == username]
 
 
-def check_resource(resource: str) -> str:
-    """Raises InvalidArgument for what no server would take for a resource."""
-    kind, colon, name = resource.partition(":")
-    is_one = resource == "*" or (colon and name and kind.lower() in [known.lower() for known in _RESOURCE_TYPES])
-    if not is_one or "*" in name[:-1]:
-        raise InvalidArgument(f"{resource!r} is no resource.", hint="Write Topic:orders, Group:bill*, Cluster:* or *.")
-    return resource
-
-
 def _rights(acls: Iterable[AclInfo]) -> Iterator[tuple[str, str, str, tuple[str, ...], tuple[str, ...], str]]:
     for acl in acls:
         username = (acl.subject or "").partition(":")[2]
@@ -218,18 +221,6 @@ def _rights(acls: Iterable[AclInfo]) -> Iterator[tuple[str, str, str, tuple[str,
             for entry in policy.entries or ():
                 actions, source_ips = tuple(entry.actions or ()), tuple(entry.sourceIps or ())
                 yield username, policy.policyType or "", entry.resource or "", actions, source_ips, entry.decision or ""
-
-
-def _subject(username: str) -> str:
-    return f"User:{username}"
-
-
-def _word(words: Sequence[str], given: str, what: str) -> str:
-    """As RocketMQ spells it."""
-    found = next((word for word in words if word.lower() == given.lower()), None)
-    if found is None:
-        raise InvalidArgument(f"{given!r} is no {what}.", hint=f"There are: {', '.join(words)}.")
-    return found
 
 
 def _request(code: RequestCode, header: msgspec.Struct, body: bytes = b"") -> Ask:
@@ -265,8 +256,15 @@ def _answer(cluster: ClusterClient, roll: RollCall, server: str, ask: Callable[[
     except RmqError as error:
         if isinstance(error, NotSupported) and server in cluster.name_servers.addresses:
             return None
-        error.retell(f"{server}: {sentence(error.message)}")
+        error.retell(f"{server}: {sentence(error.message)}", hint=_where_to_look(error.message))
         raise
+
+
+def _where_to_look(said: str) -> str | None:
+    """For what is not there: the hint of its code is about who asks. None of what else a server says."""
+    if _NO_USER.search(said):
+        return _WHO_IS_THERE
+    return _WHAT_IS_SAID if _NO_RIGHT in said else None
 
 
 def _servers(cluster: ClusterClient) -> Iterator[tuple[str, Call]]:

@@ -95,6 +95,11 @@ def test_users_are_made_and_given_rights(processes: Processes) -> None:
     done("user", "delete", "ann", "--yes")
     assert "check signature failed" in rmq("send", "orders", "hello", who=ANN).err
     assert "There is no user 'ann'." in rmq("user", "describe", "ann").err
+    for words in (
+        ("user", "update", "ann", "--disable"),
+        ("acl", "create", "ann", "--resource", "*", "--actions", "Pub"),
+    ):
+        assert rmq(*words).err.endswith("is not exist.\n  rmq user list shows those that exist.\n")
     assert json.loads(done("acl", "list", "--json")) == []
     assert processes.errors.count("secret") == 0
 
@@ -149,6 +154,10 @@ def test_a_user_that_only_some_servers_have_can_be_made_on_all(processes: Proces
         (("acl", "create", "ann", "--resource", "Topic:a*b", "--actions", "Pub"), "'Topic:a*b' is no resource."),
         (("acl", "create", "ann", "--resource", "*", "--actions", "Fly"), "'Fly' is no action.\n  There are: All, Pub"),
         (("acl", "create", "ann", "--resource", "*", "--actions", ""), "--actions is empty."),
+        (
+            ("acl", "create", "ann", "--resource", "*", "--actions", "Pub", "--source-ip", "10.*"),
+            "'10.*' is no address.\n  Write 10.1.2.3, or 10.0.0.0/8.",
+        ),
         (("acl", "delete", "ann", "--policy", "mine", "--yes"), "'mine' is no policy type."),
         (("user", "delete", "ann"), "Nobody can be asked here."),
     ],
