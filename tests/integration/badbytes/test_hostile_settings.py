@@ -102,7 +102,8 @@ def test_no_setting_takes_what_it_should_not(
         canary.check()
         assert victim.complaints() == []
         after_tree = tree(tmp_path, but=own)
-    after_tree.pop(str(tmp_path / "rest" / "actions.jsonl"))
+    for record in ("actions.jsonl", "actions.jsonl.lock"):
+        after_tree.pop(str(tmp_path / "rest" / record))
     assert after_tree.pop(str(victim.directory / "log"))
     before_tree.pop(str(victim.directory / "log"))
     assert after_tree == before_tree
