@@ -146,18 +146,29 @@ def test_tags_are_tested_by_the_client_too() -> None:
     assert cluster.broker.requests[1].fields["subscription"] == "Aa || c"
 
 
-def test_what_other_queues_gave_is_handed_out_before_a_message_that_cannot_be_read() -> None:
-    """It counts as consumed with the next commit, so an error must not take its place."""
+def has_arrived(consumer: PullConsumer, queue: MessageQueue, queue_offset: int, stored: bytes) -> None:
+    """One message, and nothing else is asked for."""
+    cursor = consumer._reading.cursors[queue]
+    cursor.arrived(Fetched(next_offset=queue_offset + 1, max_offset=queue_offset + 1, records=stored))
+    cursor.asking = Ask.TAIL
+
+
+def between_two(consumer: PullConsumer) -> MessageQueue:
+    """The message of one queue cannot be read, that of the other, which is returned, can."""
     broken = encode_record(topic="t", body=b"damaged")
     broken[HEAD_BYTES] ^= 1
     other = QUEUE._replace(queue_id=1)
+    consumer.assign([QUEUE, other])
+    for queue, stored in ((QUEUE, broken), (other, record(0))):
+        consumer.seek(queue, 0)
+        has_arrived(consumer, queue, 0, bytes(stored))
+    return other
+
+
+def test_what_other_queues_gave_is_handed_out_before_a_message_that_cannot_be_read() -> None:
+    """It counts as consumed with the next commit, so an error must not take its place."""
     with PullConsumer("127.0.0.1:1") as consumer:
-        consumer.assign([QUEUE, other])
-        for queue, stored in ((QUEUE, broken), (other, record(0))):
-            consumer.seek(queue, 0)
-            cursor = consumer._reading.cursors[queue]
-            cursor.arrived(Fetched(next_offset=1, max_offset=1, records=bytes(stored)))
-            cursor.asking = Ask.TAIL  # nothing else is asked for
+        other = between_two(consumer)
         assert bodies(consumer) == [b"0"]
         with pytest.raises(RmqError):
             consumer.poll(0)
@@ -166,21 +177,11 @@ def test_what_other_queues_gave_is_handed_out_before_a_message_that_cannot_be_re
 
 def test_a_message_that_cannot_be_read_is_not_told_of_where_it_is_not_met_any_more() -> None:
     """Its queue was set elsewhere before it was told: who follows the hint then would skip what is between."""
-    broken = encode_record(topic="t", body=b"damaged")
-    broken[HEAD_BYTES] ^= 1
-    other = QUEUE._replace(queue_id=1)
     with PullConsumer("127.0.0.1:1") as consumer:
-        consumer.assign([QUEUE, other])
-        for queue, stored in ((QUEUE, broken), (other, record(0))):
-            consumer.seek(queue, 0)
-            cursor = consumer._reading.cursors[queue]
-            cursor.arrived(Fetched(next_offset=1, max_offset=1, records=bytes(stored)))
-            cursor.asking = Ask.TAIL  # nothing else is asked for
+        between_two(consumer)
         assert bodies(consumer) == [b"0"]
         consumer.seek(QUEUE, 7)
-        cursor = consumer._reading.cursors[QUEUE]
-        cursor.arrived(Fetched(next_offset=8, max_offset=8, records=bytes(record(7))))
-        cursor.asking = Ask.TAIL
+        has_arrived(consumer, QUEUE, 7, bytes(record(7)))
         assert bodies(consumer) == [b"7"]
 
 
