@@ -148,7 +148,7 @@ class PullConsumer:
 
     def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
         """Records for the group that everything before these offsets is consumed; by default, what `poll` returned.
-        InvalidArgument for one beyond the end of its queue: what was there is gone."""
+        InvalidArgument for one beyond the end of a queue where the log has lost one: what was there is gone."""
         with self._in_turn():
             self._check_open()
             group = self._group_of("commit")

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rmqspark.store.files import FileSystem
 
 PATH = "rmqspark.json"
+FIRST_INCARNATION = 1
 _ID_BYTES = 16
 _ID = re.compile(f"[0-9a-f]{{{2 * _ID_BYTES}}}")
 
@@ -43,7 +44,7 @@ class StoreIdentity:
         """Reads it; draws a new one, durably, where there is none. Raises DamagedFile."""
         table = JsonTable(files, PATH)
         stored = table.load(parse)
-        identity = cls(table, stored or _Stored(entropy.token(_ID_BYTES).hex(), 1))
+        identity = cls(table, stored or _Stored(entropy.token(_ID_BYTES).hex(), FIRST_INCARNATION))
         if stored is None:
             identity._save(identity._stored)
         return identity

@@ -17,6 +17,7 @@ from rmqspark.protocol.records.record_batch import RecordBatch
 from rmqspark.store.appending.writer import RECORD_OVERHEAD_BYTES
 from rmqspark.store.disk_errors import as_store_errors
 from rmqspark.store.figures import StoreFigures
+from rmqspark.store.identity import FIRST_INCARNATION
 from rmqspark.store.recovery.scan import LogScan, Records
 from rmqspark.store.storeys import Storeys
 
@@ -118,6 +119,11 @@ class MessageStore:
     def incarnation(self) -> int:
         """Raised when a recovery cut what may have been read: offsets known from before may mean other messages."""
         return self._storeys.identity.incarnation
+
+    @property
+    def has_lost_an_end(self) -> bool:
+        """Whether it ever was raised."""
+        return self.incarnation > FIRST_INCARNATION
 
     def set_store_host(self, host: bytes) -> None:
         """The broker's address (8 bytes, `protocol.message_id.pack_host`), written into every record from now on."""

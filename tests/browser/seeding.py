@@ -9,12 +9,10 @@ import pyarrow as pa
 
 from rmqspark import Message, PullConsumer
 from rmqspark.client.cluster_client import ClusterClient
-from rmqspark.client.group_reading import Member, lease
 from rmqspark.client.queries import report_query
 from rmqspark.client.txn import input_keeper, report_input
 from rmqspark.protocol.bodies.queries import QueryLag, QueryQueue, QueryReport
 from rmqspark.protocol.bodies.txn import InputRange
-from rmqspark.rebalance.handover import Held, Steps
 from rmqspark.sink.attempt import Attempt, AttemptWritten
 from rmqspark.sink.attempt_write import write_attempt
 from rmqspark.sink.commit import commit
@@ -75,11 +73,8 @@ def _groups(rmq: Rmq) -> None:
         consumer.seek_to_beginning()
         consumer.poll(1_000)
         consumer.commit({queues[0]: 1})
-    with ClusterClient(rmq.namesrv) as cluster:
-        broker, query = cluster.broker("broker-a"), Member(FAR, "far")
-        taken = lease(broker, query, Steps({}, {}, queues)).result().granted
-        held = {queue: Held(grant.lease, BEYOND) for queue, grant in taken.items()}
-        lease(broker, query, Steps(held, {queue: grant.lease for queue, grant in taken.items()}, [])).result()
+    with PullConsumer(rmq.namesrv, group=FAR) as consumer:
+        consumer.commit(dict.fromkeys(consumer.queues(TOPIC), BEYOND))
 
 
 def _dead_letters(rmq: Rmq) -> None:

@@ -2,10 +2,10 @@
 GET_ALL_CONSUMER_OFFSET (43): how far groups have come. And ours, RMQ_GROUP_RESETS (30030).
 
 RocketMQ's ConsumerManageProcessor and, for 222, AdminBrokerProcessor with useServerSideResetOffset; spec: requests,
-sections 5 and 7, observed. A commit for a group that does not exist is refused, and one beyond the end of its queue,
-which RocketMQ takes. A reset is kept here and told to the next pull; clients of versions that want it pushed (220) are
-told the same way, and queries of ours ask for it (30030). It is answered when it is on disk: an operator who was told
-that a group is set need not look again.
+sections 5 and 7, observed. A commit for a group that does not exist is refused; so is, though RocketMQ takes it, one
+beyond the end of a queue where the log has lost one. A reset is kept here and told to the next pull; clients of
+versions that want it pushed (220) are told the same way, and queries of ours ask for it (30030). It is answered when it
+is on disk: an operator who was told that a group is set need not look again.
 """
 
 from __future__ import annotations
@@ -141,12 +141,12 @@ class ConsumerOffsetHandlers:
         return self._store.queues.min_offset(topic, queue_id) <= 0 and self._store.queues.is_recent(topic, queue_id)
 
     def _check_offset(self, header: UpdateConsumerOffsetRequestHeader) -> None:
-        """A reader that is ahead of the queue speaks of messages that are gone, with the end of a log or a topic of the
-        same name: those that take their places are not consumed. But a slave may lag behind."""
+        """Where the log has lost an end, who is ahead of a queue speaks of messages that are gone: those in their places
+        are not consumed. But a slave may lag behind."""
         offset, end = header.commitOffset, self._store.queues.max_offset(header.topic, header.queueId)
         if offset < 0:
             raise InvalidArgument(f"{offset} is no offset to commit.")
-        if offset > end and not self._is_slave:
+        if offset > end and not self._is_slave and self._store.has_lost_an_end:
             raise InvalidArgument(
                 f"{offset} is no offset to commit: queue {header.queueId} of {header.topic} ends at {end}.",
                 hint="What was there has been lost with the end of the log, or was deleted with its topic.",

@@ -199,22 +199,28 @@ class PullHandlers:
         return Reply(answer, result.body, code, result.status.value)
 
     def _place_of(self, header: PullMessageRequestHeader, result: ReadResult) -> int:
-        """Where a group goes on whose reader is ahead of the queue: what that has read was lost, with the end of the
-        log or a master, or went with its topic, and nothing of what the queue has since then is consumed. RocketMQ
-        sends it to the end, behind all that."""
+        """Where a group goes on whose reader is ahead of the queue. If that may have read what was lost, with the end
+        of the log or a master, or with a topic, nothing of what the queue has since then is consumed. RocketMQ sends it
+        to the end, behind all that."""
         low, high = result.min_offset, result.max_offset
+        if not self._may_have_lost(header.topic):
+            return high
         committed = self._offsets.committed(header.consumerGroup, header.topic, header.queueId)
         if committed is None and self._store.deletions.deleted_ms(header.topic):
             return low
         return high if committed is None else max(low, min(committed, high))
 
     def _commit(self, header: PullMessageRequestHeader, max_offset: int) -> None:
-        """Not of a reader that is ahead of the queue, or was in another topic of the name: it speaks of messages that
-        are gone. A slave may lag behind."""
+        """Not of a reader that was in another topic of the name, or is ahead of a queue that may have lost its end: it
+        speaks of messages that are gone. A slave may lag behind."""
         group, topic, queue_id, offset = header.consumerGroup, header.topic, header.queueId, header.commitOffset
-        is_inside = self._config.is_slave or max(offset, header.queueOffset) <= max_offset
-        if offset >= 0 and is_inside and not self._store.deletions.is_remade(topic, header.topicDeleted):
+        is_ahead = not self._config.is_slave and max(offset, header.queueOffset) > max_offset
+        is_gone = self._store.deletions.is_remade(topic, header.topicDeleted)
+        if offset >= 0 and not is_gone and not (is_ahead and self._may_have_lost(topic)):
             self._offsets.commit(group, topic, queue_id, offset)
+
+    def _may_have_lost(self, topic: str) -> bool:
+        return self._store.has_lost_an_end or self._store.deletions.deleted_ms(topic) > 0
 
     def _masters_reply(self, permit: PullPermit, queue_offset: int, result: ReadResult, status: ReadStatus) -> Reply:
         """A slave's about an offset that it does not have, or where it may have what its master has not: ask that, or

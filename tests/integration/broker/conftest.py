@@ -116,6 +116,10 @@ class Bench:
         self.namesrv = namesrv
         self._stack = stack
 
+    def lose_an_end(self) -> None:
+        """What a recovery notes that had to cut off the end of the log."""
+        self.broker.store._storeys.identity.raise_incarnation()
+
     async def connect(self, address: str = "") -> Talk:
         connection = await AsyncConnection.open(address or self.broker.address)
         self._stack.push_async_callback(connection.close)

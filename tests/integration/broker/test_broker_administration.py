@@ -345,13 +345,13 @@ def test_a_group_is_made_changed_and_deleted(on_broker) -> None:
         assert SubscriptionGroupConfig.decode((await get()).body).retryMaxTimes == 3
         assert await put(groupName="g", consumeEnable=False) == 0
         assert (await client.pull("orders")).code == ResponseCode.NO_PERMISSION
-        await client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, UpdateConsumerOffsetRequestHeader("g", "orders", 0, 0))
+        await client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, UpdateConsumerOffsetRequestHeader("g", "orders", 0, 5))
         for clean, left in ((None, True), (True, False)):
             header = DeleteSubscriptionGroupRequestHeader("g", clean)
             assert (await client.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, header)).code == 0
             assert (await get()).code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
             offsets = await client.ask(RequestCode.GET_ALL_CONSUMER_OFFSET)
-            assert (b'"orders@g":{0:0}' in bytes(offsets.body)) is left
+            assert (b'"orders@g":{0:5}' in bytes(offsets.body)) is left
         everything = await client.ask(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
         table = SubscriptionGroupTable.decode(everything.body).subscriptionGroupTable
         assert "TOOLS_CONSUMER" in table

@@ -142,7 +142,8 @@ def test_offsets_beyond_a_lost_tail_are_moved_back(on_broker) -> None:
     async def commit(bench) -> None:
         client = await bench.connect()
         await client.send("orders")
-        bench.broker._parts.tables.offsets.commit("g", "orders", 0, 50)  # of messages whose place is free by then
+        await client.pull("orders")
+        await client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, UpdateConsumerOffsetRequestHeader("g", "orders", 0, 50))
 
     async def ask(bench) -> None:
         client = await bench.connect()

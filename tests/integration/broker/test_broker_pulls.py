@@ -141,10 +141,28 @@ def test_a_reader_that_is_ahead_of_its_queue_goes_on_where_its_group_is(on_broke
         for _ in range(5):
             await client.send("orders")
         await client.pull("orders", 2, sysFlag=commits, commitOffset=2)
+        bench.lose_an_end()
         for ahead, committed in ((9, 8), (9, 4)):
             moved = await client.pull("orders", ahead, sysFlag=commits, commitOffset=committed)
             assert (moved.code, moved.fields["nextBeginOffset"]) == (ResponseCode.PULL_OFFSET_MOVED, "2")
             assert (await client.ask(RequestCode.QUERY_CONSUMER_OFFSET, query)).fields["offset"] == "2"
+
+    on_broker(talk)
+
+
+def test_a_reader_that_is_ahead_of_a_queue_that_has_lost_nothing_goes_on_at_its_end(on_broker) -> None:
+    """As RocketMQ has it, and what it commits is believed."""
+    commits = int(PullFlag.SUBSCRIPTION | PullFlag.COMMIT_OFFSET)
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        for _ in range(5):
+            await client.send("orders")
+        await client.pull("orders", 2, sysFlag=commits, commitOffset=2)
+        moved = await client.pull("orders", 9, sysFlag=commits, commitOffset=8)
+        assert (moved.code, moved.fields["nextBeginOffset"]) == (ResponseCode.PULL_OFFSET_MOVED, "5")
+        header = QueryConsumerOffsetRequestHeader("g", "orders", 0)
+        assert (await client.ask(RequestCode.QUERY_CONSUMER_OFFSET, header)).fields["offset"] == "8"
 
     on_broker(talk)
 

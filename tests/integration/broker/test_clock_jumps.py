@@ -118,8 +118,6 @@ def test_groups_consume_as_fast_as_they_do(on_broker: Callable[..., Any], jump_m
     async def talk(bench) -> None:
         client = await bench.connect()
         await client.create_topic("orders")
-        for _ in range(100):
-            await client.send("orders")
         await client.pull("orders")
         for offset in (40, 100):
             header = UpdateConsumerOffsetRequestHeader("g", "orders", 0, offset)
