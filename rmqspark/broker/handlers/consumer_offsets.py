@@ -141,8 +141,8 @@ class ConsumerOffsetHandlers:
         return self._store.queues.min_offset(topic, queue_id) <= 0 and self._store.queues.is_recent(topic, queue_id)
 
     def _check_offset(self, header: UpdateConsumerOffsetRequestHeader) -> None:
-        """Where the log has lost an end, who is ahead of a queue speaks of messages that are gone: those in their places
-        are not consumed. But a slave may lag behind."""
+        """Where the log has lost an end, who is ahead of a queue speaks of messages that are gone: those in their
+        places are not consumed. But a slave may lag behind."""
         offset, end = header.commitOffset, self._store.queues.max_offset(header.topic, header.queueId)
         if offset < 0:
             raise InvalidArgument(f"{offset} is no offset to commit.")

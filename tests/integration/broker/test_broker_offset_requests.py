@@ -71,8 +71,8 @@ def test_a_group_that_never_committed_begins_where_rocketmq_says(
     ],
 )
 def test_commits_are_stored_for_what_exists(on_broker, group, topic, queue, code) -> None:
-    """A group, a topic and a queue that are there; else an error, and nothing is stored. The queue need not have so many
-    messages, as RocketMQ has it, where nothing was lost."""
+    """A group, a topic and a queue that are there; else an error, and nothing is stored. The queue need not have so
+    many messages, as RocketMQ has it, where nothing was lost."""
 
     async def talk(bench) -> None:
         client = await ready(bench)
