@@ -120,10 +120,10 @@ class MessageStore:
         """Raised when a recovery cut what may have been read: offsets known from before may mean other messages."""
         return self._storeys.identity.incarnation
 
-    @property
-    def has_lost_an_end(self) -> bool:
-        """Whether it ever was raised."""
-        return self.incarnation > FIRST_INCARNATION
+    def may_have_lost(self, topic: str) -> bool:
+        """Whether it had messages that are gone, with the end of the log or with the topic, and others may have come in
+        their places: who is ahead of a queue of it knows those that are gone."""
+        return self.incarnation > FIRST_INCARNATION or self.deletions.deleted_ms(topic) > 0
 
     def set_store_host(self, host: bytes) -> None:
         """The broker's address (8 bytes, `protocol.message_id.pack_host`), written into every record from now on."""

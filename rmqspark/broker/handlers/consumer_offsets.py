@@ -141,12 +141,12 @@ class ConsumerOffsetHandlers:
         return self._store.queues.min_offset(topic, queue_id) <= 0 and self._store.queues.is_recent(topic, queue_id)
 
     def _check_offset(self, header: UpdateConsumerOffsetRequestHeader) -> None:
-        """Where the log has lost an end, who is ahead of a queue speaks of messages that are gone: those in their
-        places are not consumed. But a slave may lag behind."""
+        """Who is ahead of a queue that may have lost messages speaks of those: what came in their places is not
+        consumed. But a slave may lag behind."""
         offset, end = header.commitOffset, self._store.queues.max_offset(header.topic, header.queueId)
         if offset < 0:
             raise InvalidArgument(f"{offset} is no offset to commit.")
-        if offset > end and not self._is_slave and self._store.has_lost_an_end:
+        if offset > end and not self._is_slave and self._store.may_have_lost(header.topic):
             raise InvalidArgument(
                 f"{offset} is no offset to commit: queue {header.queueId} of {header.topic} ends at {end}.",
                 hint="What was there has been lost with the end of the log, or was deleted with its topic.",

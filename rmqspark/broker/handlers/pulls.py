@@ -203,7 +203,7 @@ class PullHandlers:
         of the log or a master, or with a topic, nothing of what the queue has since then is consumed. RocketMQ sends it
         to the end, behind all that."""
         low, high = result.min_offset, result.max_offset
-        if not self._may_have_lost(header.topic):
+        if not self._store.may_have_lost(header.topic):
             return high
         committed = self._offsets.committed(header.consumerGroup, header.topic, header.queueId)
         if committed is None and self._store.deletions.deleted_ms(header.topic):
@@ -216,11 +216,8 @@ class PullHandlers:
         group, topic, queue_id, offset = header.consumerGroup, header.topic, header.queueId, header.commitOffset
         is_ahead = not self._config.is_slave and max(offset, header.queueOffset) > max_offset
         is_gone = self._store.deletions.is_remade(topic, header.topicDeleted)
-        if offset >= 0 and not is_gone and not (is_ahead and self._may_have_lost(topic)):
+        if offset >= 0 and not is_gone and not (is_ahead and self._store.may_have_lost(topic)):
             self._offsets.commit(group, topic, queue_id, offset)
-
-    def _may_have_lost(self, topic: str) -> bool:
-        return self._store.has_lost_an_end or self._store.deletions.deleted_ms(topic) > 0
 
     def _masters_reply(self, permit: PullPermit, queue_offset: int, result: ReadResult, status: ReadStatus) -> Reply:
         """A slave's about an offset that it does not have, or where it may have what its master has not: ask that, or

@@ -87,14 +87,18 @@ def test_commits_are_stored_for_what_exists(on_broker, group, topic, queue, code
     on_broker(talk)
 
 
+@pytest.mark.parametrize("lost", ["an end", "a topic"])
 @pytest.mark.parametrize("offset", [-1, 3])
-def test_an_offset_outside_the_queue_is_none_to_commit(on_broker, offset) -> None:
-    """Unknown is said by not committing. And where the log has lost an end, who speaks of messages that the queue does
-    not have means others, which were there before: those that come are not consumed."""
+def test_an_offset_outside_the_queue_is_none_to_commit(on_broker, offset, lost) -> None:
+    """Unknown is said by not committing. And where messages are gone with the log's end, or with a topic of the name,
+    who speaks of messages that the queue does not have means those: what comes in their places is not consumed."""
 
     async def talk(bench) -> None:
         client = await ready(bench)
-        bench.lose_an_end()
+        if lost == "an end":
+            bench.lose_an_end()
+        else:
+            await client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, TopicRequestHeader("orders"))
         for _ in range(2):
             await client.send("orders")
         for committed, code in ((2, ResponseCode.SUCCESS), (offset, ResponseCode.INVALID_PARAMETER)):
@@ -108,7 +112,7 @@ def test_an_offset_outside_the_queue_is_none_to_commit(on_broker, offset) -> Non
 
 def test_what_was_consumed_of_a_topic_is_nothing_in_the_next_of_its_name(on_broker) -> None:
     """Though that has as many messages by then. Who commits says of which deletion it knows; RocketMQ's consumers do
-    not, and are believed."""
+    not, and are believed where the queue has so many."""
 
     async def talk(bench) -> None:
         client = await ready(bench)

@@ -212,8 +212,9 @@ def test_topics_that_match_are_noticed(
     assert not view.is_deleted("more", {"broker-a", "broker-that-is-away"})
 
 
-def test_committed_offsets_of_a_group(client: ClusterClient) -> None:
+def test_committed_offsets_of_a_group(mq: LocalCluster, client: ClusterClient) -> None:
     """What a group never committed is unknown, which is neither the beginning nor the end."""
+    send(mq, 3)
     view = ClusterView(client, ORDERS, AT_ONCE)
     assert view.committed("nobody", [Q0, Q1]) == {Q0: None, Q1: None}
     GroupProgress(client).report(Offsets("somebody", {Q0: 0}))
@@ -309,8 +310,10 @@ def test_a_broker_that_is_registered_and_not_there_is_left_out_if_that_may_be(
     assert view.snapshot(outages_allowed=True) == whole
 
 
-def test_progress_of_a_new_group_is_seen(client: ClusterClient) -> None:
+def test_progress_of_a_new_group_is_seen(mq: LocalCluster, client: ClusterClient) -> None:
     """A group drawn by a query is known to the broker with its first report, and its offsets never go back."""
+    send(mq, 6)
+    send(mq, 2, queue=1)
     broker = client.broker("broker-a")
     GroupProgress(client).report(Offsets("spark-1", {Q0: 5, Q1: 0}))
     assert broker.query_offset("spark-1", "orders", 0) == 5
@@ -336,6 +339,7 @@ def test_a_report_that_failed_is_made_again_though_nothing_is_new(
                 raise Unreachable("Nobody is there.", address=broker_name)
             return super().broker(broker_name)
 
+    send(mq, 5)
     with Client(mq.namesrv, clock=clock) as client:
         progress, reached = GroupProgress(client), Offsets("spark-3", {Q0: 5})
         progress.report(reached)
