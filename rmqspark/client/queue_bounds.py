@@ -36,7 +36,7 @@ def submit_bounds(broker: BrokerClient, queues: Sequence[MessageQueue], timeout_
 
 
 def _submit(broker: BrokerClient, queues: Sequence[MessageQueue], timeout_ms: int) -> Future[list[Bounds]]:
-    body = QueuesOfTopics([QueueOfTopic(queue.topic, queue.queue_id) for queue in queues]).encode(standard=True)
+    body = QueuesOfTopics([QueueOfTopic(queue.topic, queue.queue_id) for queue in queues]).encode()
     answer = broker.submit(RequestCode.RMQ_QUEUE_BOUNDS, None, body, timeout_ms=timeout_ms)
     return then(answer, lambda response: _bounds(response, len(queues)))
 

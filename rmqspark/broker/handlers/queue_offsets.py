@@ -80,7 +80,7 @@ class QueueOffsetHandlers:
         asked = QueuesOfTopics.decode_request(request.body).queues
         if len(asked) > MAX_BOUNDED_QUEUES:
             raise InvalidArgument(f"{len(asked)} queues in one request; {MAX_BOUNDED_QUEUES} are allowed.")
-        return Reply(body=BoundsOfQueues([self._bounds(queue) for queue in asked]).encode(standard=True))
+        return Reply(body=BoundsOfQueues([self._bounds(queue) for queue in asked]).encode())
 
     def _bounds(self, queue: QueueOfTopic) -> QueueBounds:
         topic, queue_id = queue.topic, queue.queueId
