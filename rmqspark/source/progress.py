@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from rmqspark.client.patience import may_pass
 from rmqspark.errors import RmqError
 from rmqspark.source.admission import Admission
+from rmqspark.source.idle_pace import IdlePace
 from rmqspark.source.loss import bear, bear_no_outage, deleted, replaced, replaced_since, shrunken, strangers
 from rmqspark.source.offsets import Offsets
 from rmqspark.source.planner import Snapshot, advance, everything, is_idle, needing_begin, out_of_sight, unchanged
@@ -63,6 +64,7 @@ class Progress:
         self._newest: Offsets | None = None
         self._planned: Offsets | None = None
         self._admission = Admission(view.measure, clock)
+        self._pace = IdlePace(clock)
         self._resumption = Resumption(options)
         self._told_idle = False
 
@@ -90,6 +92,9 @@ class Progress:
             self._start_recorded = True
             if start == self._initial:
                 return start
+        return self._pace.end_of(start, partial(self._end_behind, limits=limits))
+
+    def _end_behind(self, start: Offsets, limits: Limits | None) -> Offsets:
         try:
             return self._next_end(start, limits)
         except RmqError as error:
