@@ -45,9 +45,9 @@ class Part:
 
 
 BROKERS = Part(
-    "without Spark", ("-n", "2", "--dist", "worksteal", "-m", "(property or faults) and not spark"), 150, 3600
+    "without Spark", ("-n", "2", "--dist", "worksteal", "-m", "(property or faults) and not spark"), 430, 7200
 )
-SPARK = Part("with Spark", ("-m", "faults and spark"), 175, 1200)
+SPARK = Part("with Spark", ("-m", "faults and spark"), 200, 1200)
 SHARE_OF_FIRST = 0.1  # of the time, for the round that finds out how fast the machine is
 SHARE_OF_SPARK = 0.4
 
