@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from py4j.java_gateway import JavaGateway
 
+SEND_TIMEOUT_MS = 60_000
+
 
 class Jvm:
     """A running JVM with RocketMQ's classes."""
@@ -52,8 +54,10 @@ class Jvm:
 
     @contextmanager
     def producer(self, namesrv: str, group: str = "java-producer") -> Iterator[Any]:
-        """A DefaultMQProducer."""
+        """A DefaultMQProducer. What takes a busy machine more than the usual three seconds it does not send again:
+        the message would be there twice."""
         producer = self.rocketmq.client.producer.DefaultMQProducer(group)
+        producer.setSendMsgTimeout(SEND_TIMEOUT_MS)
         with self.started(producer, namesrv):
             yield producer
 
