@@ -47,7 +47,7 @@ class DeadLetters:
         group = self._groups.require(header.b.removeprefix(RETRY_PREFIX))
         limit = group.retryMaxTimes if header.l is None else header.l
         is_sent_again = header.l is None and not header.j
-        is_given_up = (header.j or 0) > limit >= 0
+        is_given_up = (header.j or 0) > limit
         if is_sent_again or not (is_given_up or self._locks.has_live(group.groupName, self._clock.monotonic_ms())):
             return header, None
         others = without_properties((header.i or "").encode("utf-8", "replace"), _OF_BEFORE)

@@ -113,15 +113,15 @@ class ConsumerOffsets:
     def load(self, table: ConsumerOffsetTable) -> None:
         """Takes over a stored table. Keys that are not `topic@group` are left out, as RocketMQ does."""
         for key, queues in table.offsetTable.items():
-            topic, at, group = key.partition("@")
-            if at and topic and group:
+            topic, _, group = key.partition("@")
+            if topic and group:
                 self._committed[topic, group] = dict(queues)
 
     def follow(self, table: ConsumerOffsetTable) -> None:
         """Takes over what a master's table says; of groups and topics that it does not name nothing changes."""
         for key, queues in table.offsetTable.items():
-            topic, at, group = key.partition("@")
-            if at and topic and group and self._committed.get((topic, group)) != queues:
+            topic, _, group = key.partition("@")
+            if topic and group and self._committed.get((topic, group)) != queues:
                 self._committed[topic, group] = dict(queues)
                 self.revision += 1
 

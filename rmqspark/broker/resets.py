@@ -69,6 +69,6 @@ class PendingResets:
     def load(self, table: ConsumerOffsetTable) -> None:
         """Takes over a stored table; keys that are not `topic@group` are left out."""
         for key, queues in table.offsetTable.items():
-            topic, at, group = key.partition("@")
-            if at and topic and group:
+            topic, _, group = key.partition("@")
+            if topic and group:
                 self._offsets.update((GroupQueue(group, topic, each), offset) for each, offset in queues.items())

@@ -110,8 +110,8 @@ def waiting_of(record: Record) -> Waiting:
 
 def topic_of(record: Record) -> str:
     """The topic of a record that waits, for its readers; "" where it does not say. Quicker than all its properties."""
-    _, named, rest = (b"\x02" + bytes(record.properties)).partition(_REAL_TOPIC_IS)
-    return rest.partition(b"\x02")[0].decode("utf-8", "replace") if named else ""
+    _, _, named = (b"\x02" + bytes(record.properties)).partition(_REAL_TOPIC_IS)
+    return named.partition(b"\x02")[0].decode("utf-8", "replace")
 
 
 def due_in(properties: Mapping[str, str], what: str) -> int:

@@ -334,6 +334,7 @@ def test_a_send_to_the_retry_topic_becomes_a_dead_letter_in_the_end(on_broker) -
         assert (await client.send("%RETRY%g", b"16th", properties, j=16)).code == 0
         assert (await client.send("%RETRY%g", b"17th", properties, j=17)).code == 0
         assert (await client.send("%RETRY%g", b"second", properties, j=2, l=1)).code == 0
+        assert (await client.send("%RETRY%g", b"first", properties, j=0, l=-1)).code == 0
         clock.advance(seconds=10)
         (again,) = await there(bench, client, "%RETRY%g")
         assert again.body == b"16th"
@@ -341,6 +342,7 @@ def test_a_send_to_the_retry_topic_becomes_a_dead_letter_in_the_end(on_broker) -
         assert [(record.body, record.property_map()["DELAY"]) for record in dead] == [
             (b"17th", "-1"),
             (b"second", "-1"),
+            (b"first", "-1"),
         ]
 
     on_broker(talk, clock=clock)

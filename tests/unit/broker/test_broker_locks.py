@@ -31,6 +31,16 @@ def test_an_owner_keeps_a_queue_by_locking_it_again() -> None:
     assert locks.lock("g", "c2", [FIRST], 180_000 + 60_001) == [FIRST]
 
 
+def test_a_group_consumes_in_order_while_a_lock_of_it_lasts() -> None:
+    """Its dead letters go by that; leases of queries say nothing of it."""
+    locks = QueueLocks(lease_ms=60_000)
+    locks.take("g", "query", [FIRST], 0)
+    assert not locks.has_live("g", 0)
+    locks.lock("g", "c1", [SECOND], 0)
+    assert [locks.has_live("g", now_ms) for now_ms in (0, 60_000, 60_001)] == [True, True, False]
+    assert not locks.has_live("other", 0)
+
+
 def test_only_the_owner_gives_a_queue_up() -> None:
     """Unlocking what somebody else owns changes nothing."""
     locks = QueueLocks(lease_ms=60_000)
@@ -100,6 +110,14 @@ def test_leases_and_locks_of_orderly_consumers_respect_each_other() -> None:
     assert locks.take("g", "query", [SECOND], 2) == {}
     assert locks.lock("g", "orderly", [FIRST], 60_001) == [FIRST]
     assert locks.keep("g", "query", leases, 60_002) == []
+
+
+def test_who_has_locked_a_queue_may_lease_it() -> None:
+    """Under a number, as any lease; which says that an earlier run had it, until another one has."""
+    locks = QueueLocks(lease_ms=60_000)
+    locks.lock("g", "c1", [FIRST], 0)
+    assert locks.take("g", "c1", [FIRST], 1, run=4)[FIRST] > 0
+    assert [locks.of_earlier_runs("g", run, [FIRST, SECOND]) for run in (4, 5)] == [set(), {FIRST}]
 
 
 def test_leases_survive_a_restart() -> None:
@@ -190,5 +208,14 @@ def test_only_what_a_restart_must_remember_is_written() -> None:
     locks.lock("g", "c1", [FIRST], 3)
     assert locks.revision == after_taking
     assert locks.keep("g", "c1", leases, 4) == [FIRST]
+    locks.expire(60_005)
+    assert (locks.revision, len(locks)) == (after_taking, 1)  # the lock went, and the lease is remembered
     locks.lock("g", "orderly", [FIRST], 70_000)
     assert locks.revision > after_taking
+    again = locks.take("h", "c1", [FIRST], 70_000)
+    before = locks.revision
+    locks.expire(70_000 + LEASE_MEMORY_MS)
+    assert locks.revision == before
+    locks.expire(70_001 + LEASE_MEMORY_MS)
+    assert locks.revision > before
+    assert locks.keep("h", "c1", again, 70_002 + LEASE_MEMORY_MS) == []

@@ -196,19 +196,20 @@ def test_long_texts_take_more_of_the_room() -> None:
 
 
 @pytest.mark.parametrize(
-    ("was_at_end", "end", "wants_now", "skips"),
+    ("tags", "was_at_end", "end", "wants_now", "skips"),
     [
-        (True, 6, {7}, True),
-        (True, 5, {7}, False),  # its time is over, and nothing came
-        (False, 6, {7}, False),  # there was something behind it that it has not been shown
-        (True, 6, {8}, False),  # it has another filter by now
-        (True, 6, None, False),
+        ({7}, True, 6, {7}, True),
+        ({7}, True, 5, {7}, False),  # its time is over, and nothing came
+        ({7}, False, 6, {7}, False),  # there was something behind it that it has not been shown
+        ({7}, True, 6, {8}, False),  # it has another filter by now
+        ({7}, True, 6, None, False),
+        (None, True, 6, None, False),  # it wants all that came
     ],
 )
-def test_who_was_shown_all_that_came_is_sent_on_unread(was_at_end, end, wants_now, skips) -> None:
+def test_who_was_shown_all_that_came_is_sent_on_unread(tags, was_at_end, end, wants_now, skips) -> None:
     """A pull by tags that waited at the very end needs no second look at what did not wake it."""
     pulls = ParkedPulls(limit=10)
-    pulls.park(replace(parked("p", tags={7}, deadline=0), was_at_end=was_at_end))
+    pulls.park(replace(parked("p", tags=tags, deadline=0), was_at_end=was_at_end))
     (pull,) = pulls.due(0, lambda *_: end, nobody_gone)
     assert pull.passed_offset == end
     assert pull.may_skip(None if wants_now is None else frozenset(wants_now)) is skips

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rmqspark.broker.offsets import ConsumerOffsets, GroupQueue
+from rmqspark.broker.resets import PendingResets
 from rmqspark.protocol.bodies.admin import ConsumerOffsetTable
 
 
@@ -54,8 +55,37 @@ def test_the_table_survives_in_rocketmqs_form() -> None:
 def test_keys_that_are_no_group_of_a_topic_are_left_out() -> None:
     """A file with a broken key loses that key and nothing else."""
     offsets = ConsumerOffsets()
-    offsets.load(ConsumerOffsetTable({"orders": {0: 1}, "@g": {0: 1}, "orders@g": {0: 1}}))
-    assert [queue for queue, _ in offsets] == [GroupQueue("g", "orders", 0)]
+    table = ConsumerOffsetTable({"orders": {0: 1}, "@g": {0: 1}, "orders@": {0: 1}, "@": {0: 1}, "orders@g": {0: 1}})
+    offsets.load(table)
+    assert list(offsets) == [(GroupQueue("g", "orders", 0), 1)]
+    slaves = ConsumerOffsets()
+    for _ in range(2):
+        slaves.follow(table)
+    assert (list(slaves), slaves.revision) == (list(offsets), 1)
+
+
+def test_resets_survive_a_restart_until_their_reader_knows() -> None:
+    """Each change is to be noted; who stands elsewhere has not heard of the last one yet."""
+    offsets = ConsumerOffsets()
+    for group, queue_id, offset in (("g", 0, 5), ("g", 1, 6), ("h", 0, 7)):
+        offsets.reset(group, "orders", queue_id, offset)
+    resets = PendingResets()
+    resets.load(offsets.resets.table())
+    resets.load(ConsumerOffsetTable({"orders": {2: 1}, "@g": {2: 1}, "orders@": {2: 1}}))
+    first, second = GroupQueue("g", "orders", 0), GroupQueue("g", "orders", 1)
+    assert resets.of("g") == {first: 5, second: 6}
+    changes = [
+        (lambda: resets.settle(first, 4), False, {first: 5, second: 6}),
+        (lambda: resets.settle(first, 5), True, {second: 6}),
+        (lambda: resets.take(first), False, {second: 6}),
+        (lambda: resets.take(second), True, {}),
+        (lambda: resets.put(second, 8), True, {second: 8}),
+    ]
+    for change, is_change, left in changes:
+        before = resets.revision
+        change()
+        assert (resets.revision > before, resets.of("g")) == (is_change, left)
+    assert resets.table().offsetTable == {"orders@h": {0: 7}, "orders@g": {1: 8}}
 
 
 def test_offsets_outside_a_shorter_log_are_moved_into_it() -> None:
@@ -76,11 +106,15 @@ def test_what_is_deleted_is_forgotten() -> None:
     for topic in ("orders", "invoices"):
         offsets.reset("g", topic, 0, 7)
         offsets.note_pull("g", topic, 0, 8)
+    offsets.commit("h", "invoices", 0, 9)
+    offsets.note_pull("h", "invoices", 0, 9)
     offsets.forget_topics(["orders"])
     assert offsets.committed("g", "orders", 0) is None
     assert offsets.take_reset("g", "orders", 0) is None
     assert offsets.pull_offset("g", "orders", 0) is None
     assert offsets.committed("g", "invoices", 0) == 7
+    assert (offsets.has_reset("g", "invoices", 0), offsets.pull_offset("g", "invoices", 0)) == (True, 8)
     offsets.forget_group("g")
-    assert list(offsets) == []
+    assert list(offsets) == [(GroupQueue("h", "invoices", 0), 9)]
     assert offsets.pull_offset("g", "invoices", 0) is None
+    assert offsets.pull_offset("h", "invoices", 0) == 9

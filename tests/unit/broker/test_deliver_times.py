@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqspark.broker.delays.deliver_times import Waiting, asked_time_ms, park_until, times_told, waiting_of
+from rmqspark.broker.delays.deliver_times import Waiting, asked_time_ms, park_until, times_told, topic_of, waiting_of
 from rmqspark.broker.delays.parking import Place
 from rmqspark.broker.delays.timer_table import TimerCheck, TimerProgress, write_timer_check
 from rmqspark.broker.delays.timetable import Timetable
@@ -79,6 +79,23 @@ def test_what_waits_says_where_it_belongs_and_when(time_ms: int, due_ms: int) ->
     assert waiting_of(record(parked.properties)) == Waiting(
         due_ms, "orders+U", is_recall=False, comes_again=False, topic="orders"
     )
+
+
+@pytest.mark.parametrize(
+    ("said", "key", "is_recall", "comes_again"),
+    [
+        ({"TIMER_DEL_UNIQKEY": "U"}, "orders+U", True, False),
+        ({"TIMER_DEL_UNIQKEY": "orders+U"}, "orders+U", True, False),  # of RocketMQ's brokers before 5.5.0
+        ({"TIMER_ROLL_TIMES": "1"}, "orders+own", False, True),
+    ],
+)
+def test_what_counts_instead_of_another_says_so(
+    said: dict[str, str], key: str, is_recall: bool, comes_again: bool
+) -> None:
+    """A recall, and a message that RocketMQ has put back into the topic."""
+    found = record(encode_properties({"TIMER_OUT_MS": "1000", "REAL_TOPIC": "orders", "UNIQ_KEY": "own", **said}))
+    assert waiting_of(found) == Waiting(1000, key, is_recall, comes_again, "orders")
+    assert (topic_of(found), topic_of(record(encode_properties(said)))) == ("orders", "")
 
 
 def record(properties: bytes) -> Record:

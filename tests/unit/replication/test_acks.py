@@ -50,7 +50,7 @@ def test_slaves_that_fell_behind_are_not_waited_for() -> None:
     slaves = Slaves()
     for each in (slave(1000, 900), slave(1000, 500), slave(1000)):
         slaves.add(each)
-    assert slaves.in_step(1000, 256) == 1
+    assert slaves.in_step(1000, 500) == 1
     assert slaves.in_step(1000, 501) == 2
     for each in list(slaves):
         slaves.remove(each)

@@ -16,6 +16,7 @@ from rmqspark.replication.joining import (
 )
 
 RECORD_BYTES = 10
+LONG_BYTES = RECORD_BYTES * MOST_COMPARED_BYTES
 
 
 def begin_of(at: int) -> int:
@@ -92,7 +93,9 @@ def test_no_more_is_compared_than_is_bounded() -> None:
         (57, 57, 100, None),  # nothing was the same
         (57, 50, 100, None),  # nothing but the begin of a record, as many have it
         (57, 53, 100, None),  # not even one whole record was
+        (57, 20, 50 + MOST_COMPARED_BYTES, 50),
         (57, 20, 51 + MOST_COMPARED_BYTES, None),  # too much would go
+        (LONG_BYTES + 7, LONG_BYTES - 20, LONG_BYTES + 100, LONG_BYTES),
     ],
 )
 def test_a_tail_is_cut_where_that_is_safe(differs_at: int, compared_from: int, log_end: int, place: int | None) -> None:

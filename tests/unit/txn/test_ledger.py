@@ -8,6 +8,7 @@ from msgspec import structs
 from rmqspark.errors import Busy, ForgedEpoch, TransactionError, UnknownTransaction
 from rmqspark.protocol.bodies.txn import HeldAttempt, InputRange, OutputRange, TxnDecision
 from rmqspark.protocol.headers.txn import TxnOutcome
+from rmqspark.protocol.names import MAX_TRANSACTIONAL_ID_LENGTH
 from rmqspark.txn.coordinator import ledger as ledger_module
 from rmqspark.txn.coordinator.events import BrokerCompleted, EpochClosed, Finished, decode_event, encode_event
 from rmqspark.txn.coordinator.ledger import CLOCK, DRIVER, Answer, Ledger, is_open
@@ -78,9 +79,26 @@ def test_a_later_run_of_a_committed_batch_learns_rows_and_checksum(book: Book) -
     book.prepare("r1", 0)
     book.decide("r1", 1, 0)
     book.complete(0, "a")
-    decision = book.decide("r2", 0, 0).decision
+    again = book.decide("r2", 0, 0)
+    decision = again.decision
     assert decision is not None
     assert (decision.rows, decision.bytes, decision.checksum, decision.participants) == (10, 100, "3", {"a": []})
+    assert (again.outcome, again.epoch, again.last_version) == (TxnOutcome.ALREADY_COMMITTED, 1, 0)
+
+
+def test_of_versions_before_the_last_only_those_under_way_are_known(book: Book) -> None:
+    """Whoever asks about one that is done long since is told nothing of the decision that was made after it."""
+    for version in (4, 5):
+        book.prepare("r1", version)
+        book.decide("r1", 1, version)
+    book.complete(5, "a")
+    assert [pending.version for pending in book.ledger.require(T).pending] == [4]
+    under_way = book.ledger.status(T, 1, 4)
+    assert (under_way.outcome, under_way.decision) == (TxnOutcome.COMMITTED, ONE)
+    book.complete(4, "a")
+    answers = book.ledger.status(T, 1, 4), book.decide("r1", 1, 4)
+    told = [(answer.outcome, answer.last_version, answer.decision) for answer in answers]
+    assert told == [(TxnOutcome.FENCED, 5, None), (TxnOutcome.STALE, 5, None)]
 
 
 def test_every_run_gets_a_higher_epoch_and_fences_those_before(book: Book) -> None:
@@ -202,13 +220,12 @@ def test_a_driver_closes_also_what_was_forgotten_to_be_begun(book: Book) -> None
             TxnDecision(participants={"a": [HeldAttempt(0, "x", 1, 1), HeldAttempt(0, "y", 1, 1)]}, rows=2),
             TransactionError,
         ),
-        (
-            "r1",
-            1,
-            0,
-            TxnDecision(participants={"a": [*ONE.participants["a"], HeldAttempt(1, "nothing")]}, rows=10),
-            TransactionError,
+        ("r1", 1, 0, structs.replace(ONE, participants={"a": [HeldAttempt(0, "x", 1, 5)] * 2}), TransactionError),
+        *(
+            ("r1", 1, 0, structs.replace(ONE, participants={"a": [*ONE.participants["a"], nothing]}), TransactionError)
+            for nothing in (HeldAttempt(1, "y"), HeldAttempt(1, "y", halves=1))
         ),
+        ("r1", 1, 0, TxnDecision(participants={"a": [HeldAttempt(0, "x", rows=10)]}, rows=10), TransactionError),
         (
             "r1",
             1,
@@ -229,6 +246,14 @@ def test_a_forged_decision_is_refused(
         book.decide(run, epoch, version, decision)
     assert book.log == before
     assert outcomes(book.decide("r1", 1, 0)) == [("COMMITTED", 1)]
+
+
+def test_a_decision_may_be_about_one_row_and_have_long_names(book: Book) -> None:
+    """Brokers, topics and queries may have names as long as ids."""
+    longest = "n" * MAX_TRANSACTIONAL_ID_LENGTH
+    book.prepare("r1", 0)
+    decision = TxnDecision(longest, {longest: [HeldAttempt(0, "x", 1, 1)]}, rows=1, topic=longest)
+    assert book.decide("r1", 1, 0, decision).outcome is TxnOutcome.COMMITTED
 
 
 def test_an_unknown_id_is_refused(book: Book) -> None:

@@ -309,6 +309,23 @@ def test_dropped_version(bench: ParticipantBench) -> None:
     assert bench.bodies("t") == [b"1"]
 
 
+@pytest.mark.parametrize("dropped", [N1, Batch(T, 2, 1)])
+def test_a_drop_counts_for_what_is_still_under_way(bench: ParticipantBench, dropped: Batch) -> None:
+    """Where nothing is held of it, too, and after a restart; said once more it is nothing new."""
+    bench.commit(N0, bench.send(N0, Sent("t", 0, [b"1"])))
+    bench.drop(dropped)
+    for _ in range(2):
+        end_offset = bench.store.end_offset
+        for late in (N1, dropped):
+            with pytest.raises(Fenced):
+                bench.send(late, Sent("t", 0, [b"2"]))
+            bench.drop(late)
+        bench.drop(N0._replace(epoch=dropped.epoch))
+        assert bench.store.end_offset == end_offset
+        bench.kill()
+    bench.send(dropped._replace(version=2), Sent("t", 0, [b"3"]))
+
+
 def test_forged_epoch_shuts_nobody_out(bench: ParticipantBench) -> None:
     """While the coordinator cannot be asked, half batches under an invented epoch are taken; they fence nobody, and
     are gone once it was asked."""
@@ -380,6 +397,20 @@ def test_older_version_comes_first(bench: ParticipantBench) -> None:
     assert bench.asked == [N0]
     bench.commit(N1, second)
     assert bench.bodies("t") == [b"1", b"2"]
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_what_was_given_up_holds_up_no_later_version(bench: ParticipantBench, asked: bool) -> None:
+    """Though it was voted for: the coordinator has it dropped, or says so when it is asked."""
+    bench.vote(N0, bench.send(N0, Sent("t", 0, [b"1"])))
+    if asked:
+        bench.verdicts[N0] = Verdict(is_open=False)
+        bench.check_back(seconds=7)
+    else:
+        bench.drop(N0)
+    later = Batch(T, 2, 1)
+    bench.commit(later, bench.send(later, Sent("t", 0, [b"2"])))
+    assert bench.bodies("t") == [b"2"]
 
 
 def test_drop_spares_older_versions_voted_for(bench: ParticipantBench) -> None:

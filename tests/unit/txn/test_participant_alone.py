@@ -9,6 +9,7 @@ import pytest
 
 from rmqspark.errors import Fenced, NotWritable, TopicNotFound, Unreachable
 from rmqspark.protocol.bodies.txn import AttemptName, HeldAttempt
+from rmqspark.txn.participant import participant as participant_module
 from rmqspark.txn.participant import retention as retention_module
 from rmqspark.txn.participant.half_batch import Batch
 from rmqspark.txn.participant.resolver import Verdict
@@ -91,6 +92,25 @@ def test_check_back_completes(bench: ParticipantBench) -> None:
     bench.verdicts[N0] = Verdict(is_open=False, attempts=[AttemptName(0, "a")])
     bench.check_back(seconds=12)
     assert (bench.bodies("t"), bench.held()) == ([b"1"], [])
+
+
+def test_who_has_begun_to_commit_asks_nobody(bench: ParticipantBench) -> None:
+    """The coordinator has spoken, and need not be there any more."""
+    bench.vote(N0, bench.send(N0, Sent("t", 0, [b"1"])))
+    bench.completer.begin(N0, [(0, "a")])
+    bench.verdicts[N0] = Unreachable("it is away", address="h")
+    bench.check_back(seconds=7)
+    assert (bench.bodies("t"), bench.asked) == ([b"1"], [])
+
+
+@pytest.mark.parametrize(("mode", "durable"), [("SYNC_FLUSH", False), ("ASYNC_FLUSH", True), ("ASYNC_FLUSH", False)])
+def test_what_is_complete_is_readable_and_on_disk_where_that_is_asked_for(mode: str, durable: bool) -> None:
+    """With SYNC_FLUSH it is readable only when it is on disk, and so never complete before."""
+    bench = ParticipantBench(replace(SMALL, flush_disk_type=mode))
+    bench.commit(N0, bench.send(N0, Sent("t", 0, [b"1"])), durable=durable)
+    assert bench.bodies("t") == [b"1"]
+    is_on_disk = bench.store.flushed_offset == bench.store.end_offset
+    assert is_on_disk == (durable or mode == "SYNC_FLUSH")
 
 
 def test_a_late_word_drops_nothing_that_was_voted_for_since(bench: ParticipantBench) -> None:
@@ -224,6 +244,29 @@ def test_no_vote_for_what_has_just_expired(
     assert bench.bodies("t") == [b"1", b"2"]
 
 
+def test_the_oldest_that_was_voted_for_keeps_the_log(bench: ParticipantBench) -> None:
+    """Of whichever id, and until it is decided."""
+    bench.send(N0, Sent("t", 0, [b"not voted for"]))
+    batches = [Batch(each, 1, 0) for each in ("first", "second")]
+    attempts = [bench.send(batch, Sent("t", 0, [b"1"]), Sent("t", 0, [b"2"])) for batch in batches]
+    for batch, attempt in reversed(list(zip(batches, attempts, strict=True))):
+        bench.vote(batch, attempt)
+    _, first, _, second, _ = sorted(half.physical_offset for half in bench.participant.held())
+    needed = [bench.participant.needed_offset()]
+    for batch, attempt in zip(batches, attempts, strict=True):
+        bench.commit(batch, attempt)
+        needed.append(bench.participant.needed_offset())
+    assert needed == [first, second, None]
+
+
+def test_what_begins_the_log_has_not_expired(bench: ParticipantBench) -> None:
+    """As a half batch does that was the first of a file."""
+    bench.send(N0, Sent("t", 0, [b"1"]))
+    (half,) = bench.participant.held()
+    assert bench.participant.forget_before(half.physical_offset) == []
+    assert bench.participant.forget_before(half.physical_offset + 1) == [half]
+
+
 def test_what_was_completed_is_remembered_before_the_first_summary(bench: ParticipantBench) -> None:
     """A coordinator that was away meanwhile gets its answer, long after the batch, from another process too."""
     attempt = bench.send(N0, Sent("t", 0, [b"1"]))
@@ -302,6 +345,21 @@ def test_many_idle_ids_do_not_keep_the_log_from_expiring() -> None:
     assert (bench.resolver.needed_offset() or 0) >= before
     bench.reopen()
     assert all(bench.participant.is_completed(Batch(each, 1, 7)) for each in ids)
+
+
+def test_of_idle_ids_the_newest_are_remembered(bench: ParticipantBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And all that anything is held of, or was voted for."""
+    monkeypatch.setattr(participant_module, "_MOST_IDLE", 2)
+    open_one, voted, *done = (Batch(each, 1, 0) for each in ("open", "voted", "1", "2", "3"))
+    bench.send(open_one, Sent("t", 0, [b"1"]))
+    bench.vote(voted, bench.send(voted, Sent("t", 0, [b"1"])))
+    for each in done:
+        bench.commit(each, bench.send(each, Sent("t", 0, [b"1"])))
+    bench.participant.forget_before(bench.store.end_offset)
+    bench.send(open_one, Sent("t", 0, [b"1"]))
+    bench.completer.summarize(at_once=True)
+    assert [bench.participant.is_completed(each) for each in done] == [False, True, True]
+    assert (bench.participant.batches(), bench.participant.has_voted(voted)) == ([open_one], True)
 
 
 def expire(bench: ParticipantBench, *, keep_from: int | None) -> None:
