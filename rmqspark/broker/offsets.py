@@ -85,6 +85,10 @@ class ConsumerOffsets:
     def forget_group(self, group: str) -> None:
         self._forget(lambda _, owner: owner == group)
 
+    def forget_pairs(self, pairs: Collection[tuple[str, str]]) -> None:
+        """Of these topics and groups."""
+        self._forget(lambda topic, owner: (topic, owner) in pairs)
+
     def clamp(self, bounds: Callable[[str, int], tuple[int, int]]) -> list[tuple[GroupQueue, int]]:
         """Moves every committed offset into [min, max] of its queue; returns what was moved, and from where.
 
@@ -112,18 +116,16 @@ class ConsumerOffsets:
 
     def load(self, table: ConsumerOffsetTable) -> None:
         """Takes over a stored table. Keys that are not `topic@group` are left out, as RocketMQ does."""
-        for key, queues in table.offsetTable.items():
-            topic, at, group = key.partition("@")
-            if at and topic and group:
-                self._committed[topic, group] = dict(queues)
+        self._committed.update(_by_pair(table))
 
-    def follow(self, table: ConsumerOffsetTable) -> None:
-        """Takes over what a master's table says; of groups and topics that it does not name nothing changes."""
-        for key, queues in table.offsetTable.items():
-            topic, at, group = key.partition("@")
-            if at and topic and group and self._committed.get((topic, group)) != queues:
-                self._committed[topic, group] = dict(queues)
-                self.revision += 1
+    def follow(self, table: ConsumerOffsetTable) -> set[tuple[str, str]]:
+        """Takes over what a master's table says, and returns the topics and groups that it names; of others nothing
+        changes."""
+        told = _by_pair(table)
+        changed = {pair: queues for pair, queues in told.items() if self._committed.get(pair) != queues}
+        self._committed.update(changed)
+        self.revision += len(changed)
+        return set(told)
 
     def _store(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         self._committed.setdefault((topic, group), {})[queue_id] = offset
@@ -137,3 +139,11 @@ class ConsumerOffsets:
         for queue in [queue for queue in self._pulled if concerned(queue.topic, queue.group)]:
             del self._pulled[queue]
         self.resets.forget(lambda queue: concerned(queue.topic, queue.group))
+
+
+def _by_pair(table: ConsumerOffsetTable) -> dict[tuple[str, str], dict[int, int]]:
+    """Offsets by topic and group, then queue."""
+    keys = {key: key.partition("@") for key in table.offsetTable}
+    return {
+        (topic, group): table.offsetTable[key] for key, (topic, at, group) in keys.items() if topic and at and group
+    }
