@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqspark import AdminClient, Message, Producer, PullConsumer
+from rmqspark import AdminClient, Message, Producer, PullConsumer, PushConsumer
 from rmqspark.client.admin_topics import create_topic
 from rmqspark.client.broker_admin import BrokerAdmin
 from rmqspark.client.cluster_client import ClusterClient
@@ -23,6 +23,7 @@ from rmqspark.errors import (
     Unreachable,
 )
 from rmqspark.protocol.bodies.route import TopicConfig
+from rmqspark.protocol.names import retry_topic
 from rmqspark.testing import cluster
 
 if TYPE_CHECKING:
@@ -133,6 +134,20 @@ def test_a_group_s_lag_is_known_where_it_has_committed(mq: LocalCluster, admin: 
     for call in (admin.group, admin.delete_group):
         with pytest.raises(GroupNotFound):
             call("lagging")
+
+
+def test_groups_that_come_and_go_leave_no_topic_behind(mq: LocalCluster, admin: AdminClient, topic: str) -> None:
+    """A broker holds so many topics at most, retry topics among them."""
+    with ClusterClient(mq.namesrv) as cluster:
+        broker = BrokerAdmin(cluster.broker("broker-a"))
+        for number in range(3):
+            group = f"{topic}-{number}"
+            with PushConsumer(mq.namesrv, group=group, listener=print) as consumer:
+                consumer.subscribe(topic)
+                consumer.start()
+            assert broker.submit_topic_config(retry_topic(group)).result() is not None
+            admin.delete_group(group)
+            assert broker.submit_topic_config(retry_topic(group)).result() is None
 
 
 def test_a_group_s_lag_is_known_in_time_too(mq: LocalCluster, admin: AdminClient, topic: str) -> None:
