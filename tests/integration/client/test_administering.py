@@ -12,6 +12,7 @@ from rmqspark.client.broker_admin import BrokerAdmin
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.topics_described import describe_topics
 from rmqspark.errors import (
+    BrokerNotRegistered,
     Conflict,
     GroupNotFound,
     InvalidArgument,
@@ -134,6 +135,17 @@ def test_a_group_s_lag_is_known_where_it_has_committed(mq: LocalCluster, admin: 
     for call in (admin.group, admin.delete_group):
         with pytest.raises(GroupNotFound):
             call("lagging")
+
+
+def test_brokers_that_there_are_not_leave_nothing_behind(mq: LocalCluster) -> None:
+    """REST and console live long, and whoever asks them may make names up."""
+    with ClusterClient(mq.namesrv) as client:
+        for number in range(50):
+            with pytest.raises(BrokerNotRegistered):
+                BrokerAdmin(client.broker(f"broker-{number}")).config()
+        assert BrokerAdmin(client.broker("broker-a")).config()
+        assert client.broker("broker-a") is client.broker("broker-a")
+        assert list(client._brokers) == ["broker-a"]
 
 
 def test_groups_that_come_and_go_leave_no_topic_behind(mq: LocalCluster, admin: AdminClient, topic: str) -> None:
