@@ -82,11 +82,20 @@ class ConsumerGroup:
 
 class ClientRegistry:
     """All clients of one broker; at most `max_groups` groups of each kind, half of them made by one address, and about
-    so many bytes of memory for what consumers subscribe to."""
+    so many bytes of memory for what consumers subscribe to. A connection is in as many groups as it says: at most
+    `max_memberships` of all connections and groups, those of one address half of them."""
 
-    def __init__(self, *, expiry_ms: int, max_groups: int, max_subscription_bytes: int = 128 << 20) -> None:
+    def __init__(
+        self,
+        *,
+        expiry_ms: int,
+        max_groups: int,
+        max_memberships: int = 400_000,  # a hundred megabytes
+        max_subscription_bytes: int = 128 << 20,
+    ) -> None:
         self._expiry_ms = expiry_ms
         self._producing_places, self._consuming_places = Shares(max_groups), Shares(max_groups)
+        self._memberships = Shares(max_memberships)
         self._max_subscription_bytes = max_subscription_bytes
         self._subscription_bytes = 0
         self._producers: dict[str, ProducerGroup] = {}
@@ -117,10 +126,11 @@ class ClientRegistry:
         known = self._producers.get(group)
         if known is None:
             _require_room(self._producing_places, member.address)
-            self._producing_places.take(member.address)
-            known = self._producers[group] = ProducerGroup(member.address)
-        known.members[member.connection.id] = member
-        self._producing.setdefault(member.connection.id, {})[group] = None
+            known = ProducerGroup(member.address)
+        self._join(known.members, member, self._producing, group)
+        if group not in self._producers:
+            self._producing_places.take(known.founder)
+            self._producers[group] = known
 
     def register_consumer(self, data: ConsumerData, member: Member, *, keep_subscriptions: bool = False) -> bool:
         """One group of a heartbeat. Returns whether members or topics changed, so that the others must be told.
@@ -135,33 +145,32 @@ class ClientRegistry:
         subscriptions = group.subscriptions if keep_subscriptions else group.merged(data.subscriptionDataSet)
         # Topics that came or went: of all that subscriptions say, only that makes clients rebalance.
         has_changed = subscriptions.keys() != group.subscriptions.keys()
+        known = group.members.get(member.connection.id)
+        if known is None:
+            self._require_membership(member)
         self._take_subscriptions(group, subscriptions)
+        self._join(group.members, member, self._consuming, group.name)
         if group.name not in self._consumers:
             self._consuming_places.take(group.founder)
             self._consumers[group.name] = group
         group.consume_type, group.message_model = data.consumeType, data.messageModel
         group.consume_from_where = data.consumeFromWhere
-        known = group.members.get(member.connection.id)
-        group.members[member.connection.id] = member
-        self._consuming.setdefault(member.connection.id, {})[group.name] = None
         joined = known is None or known.client_id != member.client_id
         return has_changed or joined
 
     def unregister_producer(self, group: str, connection_id: int) -> None:
         known = self._producers.get(group)
-        if known is not None:
-            known.members.pop(connection_id, None)
-            if not known.members:
-                self._producing_places.give_back(known.founder)
-                del self._producers[group]
-        _leave(self._producing, connection_id, group)
+        if known is None or not self._leave(known.members, connection_id, self._producing, group):
+            return
+        if not known.members:
+            self._producing_places.give_back(known.founder)
+            del self._producers[group]
 
     def unregister_consumer(self, group: str, connection_id: int) -> bool:
         """Returns whether the group lost a member."""
         known = self._consumers.get(group)
-        if known is None or known.members.pop(connection_id, None) is None:
+        if known is None or not self._leave(known.members, connection_id, self._consuming, group):
             return False
-        _leave(self._consuming, connection_id, group)
         if not known.members:
             self._subscription_bytes -= _size(known.subscriptions)
             self._consuming_places.give_back(known.founder)
@@ -187,6 +196,36 @@ class ClientRegistry:
                 changed.append(group)
         return changed
 
+    def _join(
+        self, members: dict[int, Member], member: Member, groups_of: dict[int, dict[str, None]], group: str
+    ) -> None:
+        if member.connection.id not in members:
+            self._require_membership(member)
+            self._memberships.take(member.address)
+            groups_of.setdefault(member.connection.id, {})[group] = None
+        members[member.connection.id] = member
+
+    def _leave(
+        self, members: dict[int, Member], connection_id: int, groups_of: dict[int, dict[str, None]], group: str
+    ) -> bool:
+        """Whether the connection was in this group; it is not any more."""
+        member = members.pop(connection_id, None)
+        if member is None:
+            return False
+        self._memberships.give_back(member.address)
+        groups = groups_of[connection_id]
+        del groups[group]
+        if not groups:
+            del groups_of[connection_id]
+        return True
+
+    def _require_membership(self, member: Member) -> None:
+        if shortage := self._memberships.shortage(member.address):
+            raise Busy(
+                f"This broker knows of as many clients in their groups as it may: {shortage}.",
+                hint="A client is in each group that its heartbeats name.",
+            )
+
     def _silent(self, members: dict[int, Member], now_ms: int) -> list[int]:
         return [key for key, member in members.items() if now_ms - member.seen_ms > self._expiry_ms]
 
@@ -204,14 +243,6 @@ class ClientRegistry:
 def _require_room(places: Shares, address: str) -> None:
     if shortage := places.shortage(address):
         raise Busy(f"This broker knows as many groups online as it may: {shortage}.")
-
-
-def _leave(groups_of: dict[int, dict[str, None]], connection_id: int, group: str) -> None:
-    """The connection is not in this group any more, if it was."""
-    groups = groups_of.get(connection_id, {})
-    groups.pop(group, None)
-    if not groups:
-        groups_of.pop(connection_id, None)
 
 
 def _size(subscriptions: Mapping[str, SubscriptionData]) -> int:

@@ -35,7 +35,7 @@ from rmqspark.txn.half_messages.half_recovery import halves_among, records_of, r
 from rmqspark.txn.queue_reader import QueueReader
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from rmqspark.broker.metrics.counted import Counted
     from rmqspark.broker.offsets import ConsumerOffsets
@@ -106,6 +106,10 @@ class HalfMessages:
     def open_by_topic(self) -> dict[str, int]:
         """The same by their topics."""
         return self._ledger.open_by_topic
+
+    def forget(self, is_there: Callable[[str], bool]) -> None:
+        """Drops topics that are gone, and have none open any more, from what is told of them."""
+        self._ledger.forget(is_there)
 
     @property
     def needed_offset(self) -> int | None:

@@ -10,9 +10,10 @@ RocketMQ: ConsumerOffsetManager; spec: requests, sections 5 and 7 (code 222), st
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rmqspark.broker.resets import GroupQueue, PendingResets
+from rmqspark.errors import Busy
 from rmqspark.protocol.bodies.admin import ConsumerOffsetTable
 from rmqspark.protocol.bodies.route import DataVersion
 
@@ -20,17 +21,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
 
-class ConsumerOffsets:
-    """The offset table of one broker. `revision` moves with every change that a restart must remember."""
+_MOST: Final = 4_000_000  # some hundred megabytes
 
-    def __init__(self) -> None:
+
+class ConsumerOffsets:
+    """The offset table of one broker. `revision` moves with every change that a restart must remember. It has `most`
+    committed offsets at most: all groups may commit to all queues."""
+
+    def __init__(self, most: int = _MOST) -> None:
         self.revision = 0
         self.resets = PendingResets()
+        self._most = most
+        self._count = 0
         self._committed: dict[tuple[str, str], dict[int, int]] = {}  # (topic, group) -> queue id -> offset
         self._pulled: dict[GroupQueue, int] = {}
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int) -> bool:
-        """Stores the group's next offset. False, with nothing stored, while a reset waits for the next pull."""
+        """Stores the group's next offset. False, with nothing stored, while a reset waits for the next pull. Raises
+        Busy for one too many."""
         if self.has_reset(group, topic, queue_id):
             return False
         self._store(group, topic, queue_id, offset)
@@ -55,13 +63,15 @@ class ConsumerOffsets:
         return {pair: queues.copy() for pair, queues in self._committed.items()}
 
     def note_pull(self, group: str, topic: str, queue_id: int, next_offset: int) -> None:
-        self._pulled[GroupQueue(group, topic, queue_id)] = next_offset
+        queue = GroupQueue(group, topic, queue_id)
+        if queue in self._pulled or len(self._pulled) < self._most:
+            self._pulled[queue] = next_offset
 
     def pull_offset(self, group: str, topic: str, queue_id: int) -> int | None:
         return self._pulled.get(GroupQueue(group, topic, queue_id))
 
     def reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Moves the committed offset and has the reader told."""
+        """Moves the committed offset and has the reader told. Raises Busy for one too many."""
         self._store(group, topic, queue_id, offset)
         self.resets.put(GroupQueue(group, topic, queue_id), offset)
 
@@ -84,6 +94,10 @@ class ConsumerOffsets:
 
     def forget_group(self, group: str) -> None:
         self._forget(lambda _, owner: owner == group)
+
+    def forget_pairs(self, pairs: Collection[tuple[str, str]]) -> None:
+        """Of these topics and groups."""
+        self._forget(lambda topic, owner: (topic, owner) in pairs)
 
     def clamp(self, bounds: Callable[[str, int], tuple[int, int]]) -> list[tuple[GroupQueue, int]]:
         """Moves every committed offset into [min, max] of its queue; returns what was moved, and from where.
@@ -112,28 +126,46 @@ class ConsumerOffsets:
 
     def load(self, table: ConsumerOffsetTable) -> None:
         """Takes over a stored table. Keys that are not `topic@group` are left out, as RocketMQ does."""
-        for key, queues in table.offsetTable.items():
-            topic, _, group = key.partition("@")
-            if topic and group:
-                self._committed[topic, group] = dict(queues)
+        self._replace(_by_pair(table))
 
-    def follow(self, table: ConsumerOffsetTable) -> None:
-        """Takes over what a master's table says; of groups and topics that it does not name nothing changes."""
-        for key, queues in table.offsetTable.items():
-            topic, _, group = key.partition("@")
-            if topic and group and self._committed.get((topic, group)) != queues:
-                self._committed[topic, group] = dict(queues)
-                self.revision += 1
+    def follow(self, table: ConsumerOffsetTable) -> set[tuple[str, str]]:
+        """Takes over what a master's table says, and returns the topics and groups that it names; of others nothing
+        changes."""
+        told = _by_pair(table)
+        changed = {pair: queues for pair, queues in told.items() if self._committed.get(pair) != queues}
+        self._replace(changed)
+        self.revision += len(changed)
+        return set(told)
+
+    def _replace(self, offsets: Mapping[tuple[str, str], dict[int, int]]) -> None:
+        for pair, queues in offsets.items():
+            self._count += len(queues) - len(self._committed.get(pair, ()))
+            self._committed[pair] = queues
 
     def _store(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        self._committed.setdefault((topic, group), {})[queue_id] = offset
+        queues = self._committed.get((topic, group), {})
+        if queue_id not in queues:
+            if self._count >= self._most:
+                raise Busy(
+                    f"This broker has {self._count} committed offsets, as many as it may.",
+                    hint="Delete groups that nobody reads for any more: rmq group delete.",
+                )
+            self._count += 1
+            self._committed[topic, group] = queues
+        queues[queue_id] = offset
         self.revision += 1
 
     def _forget(self, concerned: Callable[[str, str], bool]) -> None:
         gone = [key for key in self._committed if concerned(*key)]
         for key in gone:
-            del self._committed[key]
+            self._count -= len(self._committed.pop(key))
         self.revision += bool(gone)
         for queue in [queue for queue in self._pulled if concerned(queue.topic, queue.group)]:
             del self._pulled[queue]
         self.resets.forget(lambda queue: concerned(queue.topic, queue.group))
+
+
+def _by_pair(table: ConsumerOffsetTable) -> dict[tuple[str, str], dict[int, int]]:
+    """Offsets by topic and group, then queue."""
+    keys = {key: key.partition("@") for key in table.offsetTable}
+    return {(topic, group): table.offsetTable[key] for key, (topic, _, group) in keys.items() if topic and group}

@@ -74,6 +74,7 @@ class TableSync:
         self._trouble = ""
         self._users_trouble = ""
         self._word: _Word | None = None  # until this log has come as far
+        self._committed = set(tables.offsets.pairs())  # of which the master had offsets
         self.master = ""
 
     async def run_round(self) -> None:
@@ -138,9 +139,9 @@ class TableSync:
     async def _take_all(self, ask: Ask) -> None:
         tables, now_ms = self._tables, self._clock.now_ms()
         topics = TopicConfigTable.decode((await ask(RequestCode.GET_ALL_TOPIC_CONFIG)).body)
-        tables.topics.follow(topics, now_ms)
+        tables.topics.follow(topics, tables.groups, now_ms)
         offsets, of_halves = _apart(ConsumerOffsetTable.decode((await ask(RequestCode.GET_ALL_CONSUMER_OFFSET)).body))
-        tables.offsets.follow(offsets)
+        committed = tables.offsets.follow(offsets)
         text = (await ask(RequestCode.GET_ALL_DELAY_OFFSET)).body
         delays = DelayOffsetTable.decode(text) if text else None
         if delays is not None and delays.logOffset is not None:
@@ -152,10 +153,20 @@ class TableSync:
         if not self._is_copy():
             self._word = None
             return
+        self._forget_what_went(committed)
         begin, end = _log_bounds((await ask(RequestCode.GET_BROKER_RUNTIME_INFO)).body)
         self._replica.master_begins_at(begin)
         self._believe(_Word(end, of_halves, delays))
         await self._take_identity(ask)
+
+    def _forget_what_went(self, committed: set[tuple[str, str]]) -> None:
+        """What the master had and has no more it deleted. What groups committed here stays. Raises OSError."""
+        topics = self._tables.topics
+        if gone := self._committed - committed:
+            self._tables.offsets.forget_pairs(gone)
+        self._committed.difference_update(gone)  # in place, so that there are not all names twice
+        self._committed.update(committed)
+        self._replica.remove_expired(lambda topic: topics.get(topic) is not None or topics.is_system(topic))
 
     def _believe(self, told: _Word) -> None:
         """Once the log has come to where the master's had. One word is waited for at a time: under load this log is

@@ -36,7 +36,7 @@ from rmqspark.protocol.names import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Container, Iterable, Iterator
 
     from rmqspark.broker.config import BrokerConfig
 
@@ -185,19 +185,20 @@ class TopicTable:
         table = TopicConfigTable(self._topics, self.version, DataVersion(), {}, {})
         return RegisterBrokerBody(table)
 
-    def follow(self, table: TopicConfigTable, now_ms: int) -> None:
-        """Becomes what a master's table is; what a broker needs itself, and retry topics, stay. Raises InvalidName."""
+    def follow(self, table: TopicConfigTable, groups: Container[str], now_ms: int) -> None:
+        """Becomes what a master's table is; what a broker needs itself, and retry topics of the groups that there are,
+        stay. Raises InvalidName."""
         told = {
             _check_kept(name): msgspec.structs.replace(config, topicName=name)
             for name, config in table.topicConfigTable.items()
         }
-        own = {name: config for name, config in self._topics.items() if self._is_own(name) and name not in told}
+        own = {name: config for name, config in self._topics.items() if self._is_own(name, groups) and name not in told}
         if own | told != self._topics:
             self._topics = own | told
             self.version = self.version.next(now_ms)
 
-    def _is_own(self, name: str) -> bool:
-        return name in self._own_names or name.startswith(RETRY_PREFIX)
+    def _is_own(self, name: str, groups: Container[str]) -> bool:
+        return name in self._own_names or (name.startswith(RETRY_PREFIX) and name.removeprefix(RETRY_PREFIX) in groups)
 
     def load(self, table: TopicConfigTable) -> None:
         """Takes over a stored table. Raises InvalidName for a name that must not become a directory."""

@@ -9,7 +9,7 @@ from rmqspark.client.broker_admin import BrokerAdmin
 from rmqspark.client.in_turn import in_turn
 from rmqspark.client.silence import RollCall
 from rmqspark.errors import GroupNotFound
-from rmqspark.protocol.names import is_system_group
+from rmqspark.protocol.names import is_system_group, retry_topic
 
 if TYPE_CHECKING:
     from rmqspark.client.cluster_client import ClusterClient
@@ -39,9 +39,15 @@ def groups_reading(cluster: ClusterClient, topic: str, *, on_silent: OnSilent | 
 
 
 def delete_group(cluster: ClusterClient, group: str) -> None:
-    """From every master, its committed offsets too. GroupNotFound where none has it."""
+    """From every master, its committed offsets and its retry topic too: each of these counts as one of the topics that
+    a broker may have. Its dead letters stay. GroupNotFound where none has it."""
     admins = [BrokerAdmin(cluster.broker(name)) for name in masters(cluster)]
     holders = [admin for admin in admins if group in admin.groups()]
     if not holders:
         raise GroupNotFound(group, hint="rmq group list shows those that exist.")
-    in_turn(holders, lambda admin: admin.delete_group(group), lambda admin: admin.broker.name)
+    in_turn(holders, lambda admin: _delete(admin, group), lambda admin: admin.broker.name)
+
+
+def _delete(admin: BrokerAdmin, group: str) -> None:
+    admin.delete_group(group)
+    admin.delete_topic(retry_topic(group))

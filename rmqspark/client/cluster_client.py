@@ -224,6 +224,7 @@ class ClusterClient:
             known = self.cluster_info(None if address is None else KNOWN_TIMEOUT_MS).brokerAddrTable
         except Unreachable:
             if address is None:
+                self._forget_broker(broker_name)
                 raise
             with self._lock:
                 self._places.unanswered(broker_name)
@@ -232,6 +233,7 @@ class ClusterClient:
             self._places.looked(broker_name)
         address = self._places.address(broker_name)
         if address is None:
+            self._forget_broker(broker_name)
             raise BrokerNotRegistered(
                 f"Broker {broker_name!r} is not registered.",
                 hint=f"Registered are: {', '.join(sorted(known)) or 'none'}.",
@@ -283,3 +285,8 @@ class ClusterClient:
     def _forget(self, topic: str) -> None:
         with self._lock:
             self._routes.forget(topic)
+
+    def _forget_broker(self, broker_name: str) -> None:
+        """Nobody has heard of it: the name may be made up, and others may follow."""
+        with self._lock:
+            self._brokers.pop(broker_name, None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqspark.errors import BodyError
 from rmqspark.message_queue import MessageQueue
@@ -26,6 +26,8 @@ MAX_QUEUES = 65_536  # of one topic on one broker; what exceeds it is no route
 UNANSWERED_FRESH_MS = 5_000  # of a route that no name server would confirm: until they are asked again
 BORROWED_FRESH_MS = 1_000  # a route borrowed from the template: the real one appears with the first send
 HEADLESS_FRESH_MS = 2_000  # of one with a broker of which only slaves are there: its master may be back any moment
+_DAY_MS: Final = 86_400_000
+_FEW: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,35 +88,49 @@ def registered_masters(info: ClusterInfo) -> list[str]:
     return sorted(name for name, broker in info.brokerAddrTable.items() if MASTER_ID in broker.brokerAddrs)
 
 
+class _Known(NamedTuple):
+    """A route, until when it is fresh, and when it was last asked for; monotonic ms."""
+
+    route: TopicRoute
+    fresh_until_ms: int
+    asked_ms: int
+
+
 class RouteCache:
-    """Routes by topic, each fresh for a while. Not locked: its owner is."""
+    """Routes by topic, each fresh for a while. Topics come and go: what nobody has asked for in a day is dropped, at
+    the latest when there are twice as many as were left the last time. Its owner locks it for changes."""
 
     def __init__(self) -> None:
-        self._routes: dict[str, tuple[TopicRoute, int]] = {}
+        self._routes: dict[str, _Known] = {}
+        self._tidy_above = _FEW
+
+    def __len__(self) -> int:
+        return len(self._routes)
 
     def fresh(self, topic: str, now_ms: int) -> TopicRoute | None:
-        route, fresh_until_ms = self._routes.get(topic, (None, 0))
-        return route if now_ms < fresh_until_ms else None
+        known = self._routes.get(topic)
+        return known.route if known is not None and now_ms < known.fresh_until_ms else None
 
     def last_known(self, topic: str) -> TopicRoute | None:
         """The route as last seen, however old: better than none while no name server answers."""
-        route, _ = self._routes.get(topic, (None, 0))
-        return route
+        known = self._routes.get(topic)
+        return None if known is None else known.route
 
     def put(self, route: TopicRoute, now_ms: int) -> None:
-        self._routes[route.topic] = route, now_ms + _fresh_ms(route)
+        self._routes[route.topic] = _Known(route, now_ms + _fresh_ms(route), now_ms)
+        if len(self._routes) > self._tidy_above:
+            self._routes = {topic: each for topic, each in self._routes.items() if now_ms - each.asked_ms < _DAY_MS}
+            self._tidy_above = 2 * len(self._routes) + _FEW
 
     def keep(self, topic: str, now_ms: int) -> None:
         """Goes on with the route as last seen, for a while, since nobody answers who would know better."""
-        route, _ = self._routes.get(topic, (None, 0))
-        if route is not None:
-            self._routes[topic] = route, now_ms + UNANSWERED_FRESH_MS
+        if known := self._routes.get(topic):
+            self._routes[topic] = _Known(known.route, now_ms + UNANSWERED_FRESH_MS, now_ms)
 
     def expire(self, topic: str) -> None:
         """Asks again at the next use: something the route promised did not hold."""
-        route, _ = self._routes.get(topic, (None, 0))
-        if route is not None:
-            self._routes[topic] = route, 0
+        if known := self._routes.get(topic):
+            self._routes[topic] = known._replace(fresh_until_ms=0)
 
     def forget(self, topic: str) -> None:
         self._routes.pop(topic, None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import count
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqspark.errors import InvalidArgument, InvalidQueue, NoPermission
 from rmqspark.message_queue import MessageQueue
@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rmqspark.entropy import Entropy
+
+_MOST_TOPICS: Final = 10_000
 
 
 class RoundRobin:
@@ -31,6 +33,8 @@ class RoundRobin:
     def _turn(self, topic: str) -> int:
         turns = self._turns.get(topic)
         if turns is None:
+            if len(self._turns) >= _MOST_TOPICS:
+                self._turns.clear()  # topics come and go; each begins anywhere anyway
             turns = self._turns.setdefault(topic, count(self._entropy.below(1 << 16)))
         return next(turns)
 

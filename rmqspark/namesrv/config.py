@@ -30,7 +30,7 @@ class NamesrvConfig(TlsServerSettings, AuthConfig):
     )
 
     max_brokers: int = setting(4_096, "(ours) Brokers registered at a time, replicas counted.")
-    max_topics: int = setting(200_000, "(ours) Topics known at a time, all brokers together.")
+    max_topics: int = setting(200_000, "(ours) Topics known at a time, each on 20 brokers on average.")
     max_kv_configs: int = setting(10_000, "(ours) Key-value configurations, all namespaces together.", at_least=0)
 
     def __post_init__(self) -> None:

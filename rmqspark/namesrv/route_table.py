@@ -34,7 +34,7 @@ from rmqspark.protocol.bodies.route import BrokerData, ClusterInfo, DataVersion,
 from rmqspark.protocol.names import MASTER_ID, Perm
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from rmqspark.namesrv.speaker import Speaker
 
@@ -127,7 +127,7 @@ class RouteTable:
     def add_topic(self, topic: str, queues: Iterable[QueueData]) -> None:
         """Enters queues of a topic by an administrator's hand; those of unknown brokers end it, as in RocketMQ."""
         check_name(topic)
-        self._topics.check_room_for({topic})
+        self._topics.check_room_for({topic}, "")
         for queue_data in queues:
             if queue_data.brokerName not in self._brokers:
                 return
@@ -227,10 +227,10 @@ class RouteTable:
             if topic not in registration.topics.topicConfigTable
         ]
 
-    def _check_bounds(self, registration: Registration, dropped: Iterable[str]) -> None:
+    def _check_bounds(self, registration: Registration, dropped: Collection[str]) -> None:
         if (registration.name, registration.address) not in self._live and len(self._live) >= self._max_brokers:
             raise Busy(f"{self._max_brokers} brokers are registered already, as many as are allowed.")
-        self._topics.check_room_for(registration.topics.topicConfigTable.keys(), going=dropped)
+        self._topics.check_room_for(registration.topics.topicConfigTable.keys(), registration.name, going=dropped)
 
     def _take_in(self, registration: Registration) -> BrokerData:
         broker = self._brokers.setdefault(

@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rmqspark.errors import Busy
 from rmqspark.protocol.names import Perm
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from rmqspark.protocol.bodies.route import QueueData
 
 
+_BROKERS_A_TOPIC: Final = 20  # on average
+
+
 class TopicQueues:
-    """Of at most `max_topics` topics, which whoever enters new ones checks before."""
+    """Of at most `max_topics` topics, each on twenty brokers if all were alike. Whoever enters new ones checks that
+    before."""
 
     def __init__(self, max_topics: int) -> None:
         self._max_topics = max_topics
         self._topics: dict[str, dict[str, QueueData]] = {}
+        self._places = 0  # topics of all brokers together
 
     def enter(self, topic: str, queue_data: QueueData) -> None:
-        self._topics.setdefault(topic, {})[queue_data.brokerName] = queue_data
+        queues = self._topics.setdefault(topic, {})
+        self._places += queue_data.brokerName not in queues
+        queues[queue_data.brokerName] = queue_data
 
     def forget(self, topic: str, broker_name: str) -> None:
         """The topic goes with its last broker name."""
         queues = self._topics.get(topic, {})
-        queues.pop(broker_name, None)
+        self._places -= queues.pop(broker_name, None) is not None
         if not queues:
             self._topics.pop(topic, None)
 
@@ -52,9 +59,15 @@ class TopicQueues:
             queue_data.perm = int(Perm.READ | Perm.WRITE) if allowed else queue_data.perm & ~int(Perm.WRITE)
         return len(touched)
 
-    def check_room_for(self, topics: Iterable[str], *, going: Iterable[str] = ()) -> None:
-        """Raises Busy where these would be too many; of `going` one broker has no queues any more."""
+    def check_room_for(self, topics: Collection[str], broker_name: str, *, going: Collection[str] = ()) -> None:
+        """Raises Busy where these of a broker, "" for any, would be too many; of `going` it has no queues any more."""
         ending = sum(len(self._topics[topic]) == 1 for topic in going)
         new, kept = sum(topic not in self._topics for topic in topics), len(self._topics) - ending
         if new and kept + new > self._max_topics:
             raise Busy(f"{kept} topics are known and {new} more would be too many.")
+        more = sum(broker_name not in self._topics.get(topic, ()) for topic in topics)
+        if more and self._places - len(going) + more > _BROKERS_A_TOPIC * self._max_topics:
+            raise Busy(
+                f"All brokers together have {self._places} topics and {more} more would be too many.",
+                hint="A topic counts on each of its brokers: twenty times max_topics may be there.",
+            )

@@ -250,6 +250,7 @@ class BlockingConnection:
         finally:
             self._end(self._broken(cause))
             self._socket.close()
+            self._reader.close()  # who holds a connection that is lost need not know that it is
 
     def _take_first(self) -> None:
         """It shows that the server speaks to us at all; for that, no other is looked at."""

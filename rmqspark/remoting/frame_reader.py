@@ -79,6 +79,11 @@ class FrameReader:
         """Gives up the memory kept for large frames; for when none has come for a while."""
         self._pool.clear()
 
+    def close(self) -> None:
+        """Gives up all memory; nothing is read any more."""
+        self._pool.clear()
+        self._chunk = memoryview(b"")
+
     def _have(self, count: int) -> bool:
         """Receives until `count` bytes lie in the chunk. False if the stream ends before their first byte."""
         if self._end - self._at >= count:

@@ -258,6 +258,17 @@ class ReplicaLog:
 
     # --- what the master does not have
 
+    def remove_expired(self, is_kept: Callable[[str], bool]) -> None:
+        """Removes the queues of topics that are not kept, the master has deleted them, once the log has none of their
+        messages. Raises OSError; then some of them are left.
+
+        Only then, for a table may be wrong about a topic: until then the next master finds it in its log.
+        """
+        for topic in [topic for topic in self._queues.by_topic if not is_kept(topic)]:
+            if all(queue.min_offset == queue.max_offset for queue in self._queues.by_topic[topic].values()):
+                self._flusher.checkpoint_without(topic)
+                self._queues.remove_topic(topic)
+
     def record_begin(self, physical_offset: int) -> int:
         """Where the record, or blank record, begins that holds the byte at this place below `end_offset`."""
         segment = self._log.segments.segment_at(physical_offset)

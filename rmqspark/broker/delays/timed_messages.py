@@ -168,12 +168,13 @@ class TimedMessages:
         except InvalidMessage as error:
             log.error("a message is left out", reason=str(error))
             return
+        second_ms = waiting.due_ms // PRECISION_MS * PRECISION_MS  # others may have said it to the millisecond
         if waiting.is_recall:
-            self._timetable.overrule(waiting.due_ms, waiting.key, None)
+            self._timetable.overrule(second_ms, waiting.key, None)
         elif not self._was_delivered(record, waiting.due_ms):
             if waiting.comes_again:
-                self._timetable.overrule(waiting.due_ms, waiting.key, record.queue_offset)
-            self._timetable.add(waiting.due_ms, record.queue_offset)
+                self._timetable.overrule(second_ms, waiting.key, record.queue_offset)
+            self._timetable.add(second_ms, record.queue_offset)
             is_new = record.queue_offset >= self._end_at_start
             with IF_MEMORY_ALLOWS:
                 self.counts.taken_in(waiting.topic, waiting.due_ms - record.born_timestamp_ms, is_new=is_new)

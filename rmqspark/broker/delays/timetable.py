@@ -1,7 +1,8 @@
 """Which messages wait, by the second they are due in. Pure.
 
 A message takes eight bytes, a second that any is due in some hundreds: ten million messages fit into two hundred
-megabytes. RocketMQ keeps the same on disk (TimerWheel, TimerLog).
+megabytes. One that is recalled takes two hundred bytes, however long its key is. RocketMQ keeps the same on disk
+(TimerWheel, TimerLog).
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import heapq
 from array import array
 from bisect import bisect_left, bisect_right
+from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -38,7 +40,7 @@ class _Slot:
     def __init__(self) -> None:
         self.queue_offsets = array("q")
         self.done = 0
-        self.overruled: dict[str, int] = {}  # by key, the only offset that counts, or none
+        self.overruled: dict[bytes, int] = {}  # by the key's digest, the only offset that counts, or none
 
     @property
     def waiting(self) -> int:
@@ -80,13 +82,13 @@ class Timetable:
 
     def overrule(self, due_ms: int, key: str, queue_offset: int | None) -> None:
         """Of all messages of that time and key none is delivered, or only the one at `queue_offset`."""
-        overruled = self._slot(due_ms).overruled
-        self.size += key not in overruled
-        overruled[key] = _RECALLED if queue_offset is None else queue_offset
+        overruled, digest = self._slot(due_ms).overruled, _digest(key)
+        self.size += digest not in overruled
+        overruled[digest] = _RECALLED if queue_offset is None else queue_offset
 
     def counts(self, due_ms: int, key: str, queue_offset: int) -> bool:
         """Whether the message is to be delivered, by all that is known until now."""
-        return self._slot(due_ms).overruled.get(key, queue_offset) == queue_offset
+        return self._slot(due_ms).overruled.get(_digest(key), queue_offset) == queue_offset
 
     def any_overruled(self, due_ms: int) -> bool:
         """Whether any message of that time does not count."""
@@ -165,3 +167,7 @@ class Timetable:
         del self._minutes[number].slots[due_ms]
         if not self._minutes[number].slots:
             del self._minutes[number]
+
+
+def _digest(key: str) -> bytes:
+    return blake2b(key.encode("utf-8", "surrogatepass"), digest_size=16).digest()

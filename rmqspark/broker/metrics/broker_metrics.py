@@ -73,8 +73,11 @@ class BrokerMetrics:
         self.connections: Callable[[], int] = lambda: 0
 
     async def count(self) -> None:
-        """What is counted a little later than it happens; to be called every some seconds. What a slave has came in at
-        its master, as in RocketMQ: counted here, too, it would be twice in sums over a broker's name."""
+        """What is counted a little later than it happens, and forgotten a little later than its topic; to be called
+        every some seconds. What a slave has came in at its master, as in RocketMQ: counted here, too, it would be twice
+        in sums over a broker's name."""
+        for counts in (self._parts.timed.counts, self._parts.counted.ends_of_halves, self._parts.halves):
+            counts.forget(self._has_topic)
         if not self._given.config.is_slave:
             await self._parts.counted.arrivals.count()
 
@@ -105,7 +108,7 @@ class BrokerMetrics:
         now_ms = self._given.clock.now_ms()
         tell_store(figures, self._parts.store, now_ms)
         tell_timers(figures, self._parts.store, self._parts.timed, now_ms)
-        self._parts.timed.counts.tell(figures, self._has_topic)
+        self._parts.timed.counts.tell(figures)
         self._parts.counted.latency.tell(figures)
         self._tell_own(figures)
         await tell_queries(figures, self._parts.queries)
@@ -158,7 +161,7 @@ class BrokerMetrics:
         for topic, count in halves.open_by_topic.items():
             figures.add(HALF, (topic,), count)
         figures.add(OPEN_HALVES, (), len(halves))
-        self._parts.counted.ends_of_halves.tell(figures, self._has_topic)
+        self._parts.counted.ends_of_halves.tell(figures)
         tell_transactions(figures, self._parts.coordination)
 
     def _tell_own(self, figures: Figures) -> None:

@@ -30,10 +30,12 @@ class EndsOfHalves:
     def rolled_back(self, topic: str) -> None:
         self._rollbacks[topic] = self._rollbacks.get(topic, 0) + 1
 
-    def tell(self, figures: Figures, is_there: Callable[[str], bool]) -> None:
-        """What ended of topics that are gone is dropped: nobody fills a broker's memory with names."""
+    def forget(self, is_there: Callable[[str], bool]) -> None:
+        """Drops topics that are gone: nobody fills a broker's memory with names."""
         self._commits = {topic: ages_s for topic, ages_s in self._commits.items() if is_there(topic)}
         self._rollbacks = {topic: count for topic, count in self._rollbacks.items() if is_there(topic)}
+
+    def tell(self, figures: Figures) -> None:
         for topic, ages_s in self._commits.items():
             figures.add(COMMITS, (topic,), sum(ages_s.counts))
             figures.add_histogram(FINISH_LATENCY, (topic,), ages_s)

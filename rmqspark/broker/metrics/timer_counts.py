@@ -44,9 +44,11 @@ class TimerCounts:
         counts.waiting -= 1
         counts.gone += 1
 
-    def tell(self, figures: Figures, is_there: Callable[[str], bool]) -> None:
-        """A topic that is gone is dropped when nothing waits for it any more."""
+    def forget(self, is_there: Callable[[str], bool]) -> None:
+        """Drops topics that are gone, when nothing waits for them any more."""
         self._topics = {topic: counts for topic, counts in self._topics.items() if counts.waiting or is_there(topic)}
+
+    def tell(self, figures: Figures) -> None:
         for topic, counts in self._topics.items():
             labels = (topic, *LOCAL_DISK)
             figures.add(TIMING, labels, counts.waiting)

@@ -5,6 +5,7 @@ RocketMQ: ConsumerStatsManager.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -12,8 +13,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from rmqspark.protocol.bodies.admin import ConsumeStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from rmqspark.client.pushing.agenda import Agenda
     from rmqspark.clock import Clock
 
@@ -34,25 +33,39 @@ class Totals(NamedTuple):
     call_ms: int = 0
 
 
-class _Sample(NamedTuple):
+class _Change(NamedTuple):
+    """What a sample had that the one before had not."""
+
     at_ms: int
-    totals: Mapping[str, Totals]
+    totals: Totals
 
 
 class Figures:
-    """Belongs to the pump's thread."""
+    """Belongs to the pump's thread. Of a topic that is idle for an hour nothing is kept."""
 
     def __init__(self) -> None:
         self._counts: dict[str, list[int]] = {}  # by topic, as in Totals
-        self._samples: deque[_Sample] = deque()
+        self._sampled_ms: deque[int] = deque()  # in the last hour
+        self._changes: dict[str, deque[_Change]] = {}  # by topic; the first says how it was an hour ago
 
     def watch(self, agenda: Agenda, clock: Clock) -> None:
         """Notes now and again how much it was by then."""
         now_ms = clock.monotonic_ms()
-        while self._samples and self._samples[0].at_ms < now_ms - HOUR_MS:
-            self._samples.popleft()
-        self._samples.append(_Sample(now_ms, {topic: Totals(*counts) for topic, counts in self._counts.items()}))
+        while self._sampled_ms and self._sampled_ms[0] < now_ms - HOUR_MS:
+            self._sampled_ms.popleft()
+        self._sampled_ms.append(now_ms)
+        for topic, counts in list(self._counts.items()):
+            self._sample(topic, Totals(*counts), now_ms)
         agenda.add(now_ms + SAMPLED_EVERY_MS, partial(self.watch, agenda, clock))
+
+    def _sample(self, topic: str, totals: Totals, now_ms: int) -> None:
+        changes, begin_ms = self._changes.setdefault(topic, deque()), self._sampled_ms[0]
+        if not changes or changes[-1].totals != totals:
+            changes.append(_Change(now_ms, totals))
+        while len(changes) > 1 and changes[1].at_ms <= begin_ms:
+            changes.popleft()
+        if changes[-1].at_ms < begin_ms:
+            del self._changes[topic], self._counts[topic]
 
     def pulled(self, topic: str, count: int, took_ms: int) -> None:
         """A pull has brought so many messages, perhaps none."""
@@ -89,7 +102,9 @@ class Figures:
 
     def _since(self, topic: str, time_ms: int) -> tuple[int, Totals]:
         """The first sample at that time or later, when it was and what it says of a topic."""
-        for sample in self._samples:
-            if sample.at_ms >= time_ms:
-                return sample.at_ms, sample.totals.get(topic, Totals())
-        return time_ms, Totals()
+        at = bisect_left(self._sampled_ms, time_ms)
+        if at == len(self._sampled_ms):
+            return time_ms, Totals()
+        at_ms = self._sampled_ms[at]
+        until_then = (change.totals for change in reversed(self._changes.get(topic, ())) if change.at_ms <= at_ms)
+        return at_ms, next(until_then, Totals())

@@ -13,9 +13,12 @@ from __future__ import annotations
 
 import heapq
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 REMEMBERED: Final = 10_000  # how many ended halves are known by what became of them
 _MOST_STALE: Final = 1_000  # of those that ended and would be asked about much later; beyond, all such are put away
@@ -71,7 +74,7 @@ class HalfLedger:
         self._rules = rules
         self._open: dict[int, OpenHalf] = {}  # by queue offset, ascending
         self.open_by_topic: dict[str, int] = {}
-        """How many are known to be open; 0 of topics that had some."""
+        """How many are known to be open; 0 of topics that had some, until these are forgotten."""
         self._ended_ahead: set[int] = set()  # ended before they were looked at
         self._outcomes: dict[int, Outcome] = {}  # the latest REMEMBERED
         self._due: list[tuple[int, int]] = []  # heap of (when, queue offset); some that ended are in it
@@ -108,6 +111,10 @@ class HalfLedger:
         self.open_by_topic[topic] = self.open_by_topic.get(topic, 0) + 1
         immune_ms = self._rules.timeout_ms if immunity_ms is None else immunity_ms
         self._schedule(half, min(now_ms + max(0, immune_ms - age_ms), half.expires_ms))
+
+    def forget(self, is_there: Callable[[str], bool]) -> None:
+        """Drops topics that are gone, and have none open any more, from `open_by_topic`."""
+        self.open_by_topic = {topic: open_ for topic, open_ in self.open_by_topic.items() if open_ or is_there(topic)}
 
     def skip_to(self, queue_offset: int) -> None:
         """There is nothing to look at below `queue_offset`, nor at offsets from there on that ended already."""

@@ -23,6 +23,7 @@ REMOVED_TAG: Final = "d"
 
 _PROPERTIES: Final = encode_properties({Property.WAIT: "true", Property.TAGS: REMOVED_TAG})
 _MOST_DIGITS: Final = 19
+_MOST_KNOWN: Final = 10_000
 
 
 def encode_operation(half_offsets: Sequence[int]) -> bytes:
@@ -48,20 +49,29 @@ def operation_draft(half_offsets: Sequence[int], *, now_ms: int, host: bytes) ->
 
 
 class OperationQueue:
-    """How far op records are still needed: those that name a half at or above the first open one."""
+    """How far op records are still needed: those that name a half at or above the first open one.
+
+    While that waits, for days where its producer wants it so, op records come with each transaction that ends. So they
+    are known one by one up to a number, and beyond it some with those before them: more is needed then than had to be.
+    """
 
     def __init__(self, first_offset: int) -> None:
-        self._first_offset = first_offset
-        self._named: deque[int] = deque()  # of each op record from `first_offset` on: the highest half it names
+        self._end_offset = first_offset
+        self._rising: deque[tuple[int, int]] = deque()  # op records that name a higher half than any before, and which
 
     def add(self, op_offset: int, half_offsets: Sequence[int]) -> None:
         """An op record at `op_offset`, above all before; what is missing in between named nothing."""
-        self._named.extend([-1] * (op_offset - self._first_offset - len(self._named)))
-        self._named.append(max(half_offsets, default=-1))
+        self._end_offset = op_offset + 1
+        highest = max(half_offsets, default=-1)
+        if not self._rising or highest > self._rising[-1][1]:
+            self._rising.append((op_offset, highest))
+        if len(self._rising) > _MOST_KNOWN:
+            known = list(self._rising)
+            self._rising = deque((first[0], second[1]) for first, second in zip(known[::2], known[1::2], strict=False))
+            self._rising.extend(known[len(self._rising) * 2 :])
 
     def first_needed(self, first_open: int) -> int:
         """What RocketMQ keeps as the op queue's offset, with `first_open` as that of the half queue."""
-        while self._named and self._named[0] < first_open:
-            self._named.popleft()
-            self._first_offset += 1
-        return self._first_offset
+        while self._rising and self._rising[0][1] < first_open:
+            self._rising.popleft()
+        return self._rising[0][0] if self._rising else self._end_offset

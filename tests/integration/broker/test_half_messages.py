@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from rmqspark.protocol.codes import RequestCode, ResponseCode
+from rmqspark.protocol.headers.admin import TopicRequestHeader
 from rmqspark.protocol.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_HALF_TOPIC
 from rmqspark.protocol.records.batch import BatchElement, encode_batch
 from rmqspark.protocol.records.properties import encode_properties
@@ -21,6 +22,7 @@ from .transaction_talk import (
     UNKNOWN,
     all_of,
     end,
+    eventually,
     send_half,
 )
 
@@ -77,6 +79,30 @@ def test_a_rollback_only_marks(on_broker) -> None:
         assert operation.body == b"0,"
 
     on_broker(talk)
+
+
+def test_of_topics_that_are_gone_nothing_is_counted_on(on_broker) -> None:
+    """Also where nobody asks for metrics: topics come and go. What is open still counts for a topic that is gone."""
+
+    async def talk(bench) -> None:
+        client, parts = await bench.connect(), bench.broker._parts
+        for number in range(20):
+            topic = f"run{number}"
+            await client.create_topic(topic)
+            for decision in (COMMIT, ROLLBACK):
+                assert (await end(client, await send_half(client, topic), decision)).code == 0
+            await client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, TopicRequestHeader(topic))
+        await send_half(client)
+        await eventually(lambda: _is_open(parts.halves))
+        await parts.metrics.count()
+        ends = parts.counted.ends_of_halves
+        assert (parts.halves.open_by_topic, ends._commits, ends._rollbacks) == ({"orders": 1}, {}, {})
+
+    on_broker(talk)
+
+
+async def _is_open(halves) -> bool:
+    return len(halves) > 0
 
 
 @pytest.mark.parametrize("second", DECISIONS)

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqspark import AdminClient, Message, Producer, PullConsumer
+from rmqspark import AdminClient, Message, Producer, PullConsumer, PushConsumer
 from rmqspark.client.admin_topics import create_topic
 from rmqspark.client.broker_admin import BrokerAdmin
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.topics_described import describe_topics
 from rmqspark.errors import (
+    BrokerNotRegistered,
     Conflict,
     GroupNotFound,
     InvalidArgument,
@@ -23,6 +24,7 @@ from rmqspark.errors import (
     Unreachable,
 )
 from rmqspark.protocol.bodies.route import TopicConfig
+from rmqspark.protocol.names import retry_topic
 from rmqspark.testing import cluster
 
 if TYPE_CHECKING:
@@ -133,6 +135,31 @@ def test_a_group_s_lag_is_known_where_it_has_committed(mq: LocalCluster, admin: 
     for call in (admin.group, admin.delete_group):
         with pytest.raises(GroupNotFound):
             call("lagging")
+
+
+def test_brokers_that_there_are_not_leave_nothing_behind(mq: LocalCluster) -> None:
+    """REST and console live long, and whoever asks them may make names up."""
+    with ClusterClient(mq.namesrv) as client:
+        for number in range(50):
+            with pytest.raises(BrokerNotRegistered):
+                BrokerAdmin(client.broker(f"broker-{number}")).config()
+        assert BrokerAdmin(client.broker("broker-a")).config()
+        assert client.broker("broker-a") is client.broker("broker-a")
+        assert list(client._brokers) == ["broker-a"]
+
+
+def test_groups_that_come_and_go_leave_no_topic_behind(mq: LocalCluster, admin: AdminClient, topic: str) -> None:
+    """A broker holds so many topics at most, retry topics among them."""
+    with ClusterClient(mq.namesrv) as cluster:
+        broker = BrokerAdmin(cluster.broker("broker-a"))
+        for number in range(3):
+            group = f"{topic}-{number}"
+            with PushConsumer(mq.namesrv, group=group, listener=print) as consumer:
+                consumer.subscribe(topic)
+                consumer.start()
+            assert broker.submit_topic_config(retry_topic(group)).result() is not None
+            admin.delete_group(group)
+            assert broker.submit_topic_config(retry_topic(group)).result() is None
 
 
 def test_a_group_s_lag_is_known_in_time_too(mq: LocalCluster, admin: AdminClient, topic: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from types import SimpleNamespace
 
 import pytest
@@ -156,6 +157,35 @@ def test_one_address_makes_half_of_the_groups_at_most() -> None:
     assert clients.expire(1 << 40) != []
     for number in range(2):
         clients.register_producer(f"again{number}", member(9))
+
+
+def test_connections_are_in_so_many_groups_together() -> None:
+    """Each may name thousands in a heartbeat, and one address may have thousands of connections: others find room, who
+    is there already stays, and what ends makes room."""
+    clients = ClientRegistry(expiry_ms=120_000, max_groups=100, max_memberships=40)
+    joined = []
+    for number in range(1_000):
+        connection, group = number % 50, f"g{number % 7}"
+        with suppress(Busy):
+            clients.register_producer(group, member(connection))
+            joined.append((group, connection))
+        with suppress(Busy):
+            clients.register_consumer(consumer("orders", group=group), member(connection))
+            joined.append((group, connection))
+    assert len(set(joined)) <= 20
+    with pytest.raises(Busy, match=r"clients at 10\.0\.0\.1 get 20 of 40 places"):
+        clients.register_consumer(consumer("orders", group="fresh"), member(60))
+    assert clients.consumer_group("fresh") is None
+    for number in range(20):
+        clients.register_producer("theirs", member(100 + number, address="10.0.0.2"))
+    for connection in range(50):
+        clients.drop_connection(connection)
+    assert len(clients.producers("theirs")) == 20
+    for number in range(20):
+        clients.register_producer("again", member(200 + number))
+        clients.register_producer("again", member(200 + number, seen_ms=7))
+    assert clients.expire(1 << 40) == []
+    assert clients._memberships._of == {}
 
 
 def test_broadcasting_groups_are_known_as_such() -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from rmqspark.broker.offsets import ConsumerOffsets, GroupQueue
 from rmqspark.broker.resets import PendingResets
+from rmqspark.errors import Busy
 from rmqspark.protocol.bodies.admin import ConsumerOffsetTable
 
 
@@ -50,6 +53,34 @@ def test_the_table_survives_in_rocketmqs_form() -> None:
     assert sorted(again) == sorted(offsets)
     assert again.topics_of("g") == ["orders"]
     assert again.groups_of("%RETRY%g") == ["h"]
+
+
+def test_there_are_so_many_offsets_at_most() -> None:
+    """Groups times topics times queues is more than fits into memory. What is known moves on, and what goes makes
+    room."""
+    offsets = ConsumerOffsets(most=10)
+    offsets.load(ConsumerOffsetTable({"t@g": {0: 1, 1: 1}}))
+    offsets.follow(ConsumerOffsetTable({"t@g": {0: 2}, "t@h": {0: 1}}))
+    refused = 0
+    for number in range(100):
+        offsets.note_pull(f"g{number}", "t", 0, 1)
+        try:
+            offsets.commit(f"g{number % 50}", "orders", number % 3, number)
+        except Busy:
+            refused += 1
+    assert (len(list(offsets)), len(offsets._pulled), refused) == (10, 10, 92)
+    for change in (offsets.commit, offsets.reset):
+        change("g0", "orders", 0, 7)
+        with pytest.raises(Busy, match="10 committed offsets"):
+            change("fresh", "orders", 0, 7)
+    assert offsets.groups_of("orders") == [f"g{number}" for number in range(8)]
+    assert "fresh" not in str(offsets.resets.table())
+    offsets.forget_group("g1")
+    offsets.forget_topics(["t"])
+    for number in range(3):
+        offsets.commit("fresh", "orders", number, 7)
+    with pytest.raises(Busy):
+        offsets.commit("fresh", "orders", 3, 7)
 
 
 def test_keys_that_are_no_group_of_a_topic_are_left_out() -> None:

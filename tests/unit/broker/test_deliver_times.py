@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tracemalloc
 from itertools import pairwise
 
 import pytest
@@ -215,6 +216,21 @@ def test_a_message_can_be_overruled() -> None:
     while due := timetable.next_due(6, 3):
         timetable.done(due)
     assert (timetable.size, timetable.first_offset()) == (0, None)
+
+
+def test_a_long_key_takes_no_more_memory_than_a_short_one() -> None:
+    """Whoever recalls says which message, in up to 32 KiB; it need not be there."""
+    timetable = Timetable()
+    tracemalloc.start()
+    try:
+        for number in range(1_000):
+            timetable.overrule(5, f"{number}+" + "x" * 30_000, None)
+        assert tracemalloc.get_traced_memory()[0] < 400_000
+    finally:
+        tracemalloc.stop()
+    assert timetable.size == 1_000
+    assert not timetable.counts(5, "7+" + "x" * 30_000, 1)
+    assert timetable.counts(5, "7+" + "x" * 30_001, 1)
 
 
 # --- the notes

@@ -26,17 +26,17 @@ def topics(*names: str) -> TopicConfigTable:
 
 
 def test_topics_come_and_go_with_the_masters() -> None:
-    """What the broker needs itself stays, and so do retry topics; the same table again is no change."""
+    """What the broker needs itself stays, and so do retry topics of groups; the same table again is no change."""
     table = TopicTable(max_topics=99, now_ms=0)
     table.add_system_topics([TopicConfig(topicName="broker-a")], 0)
-    for name in ("old", "%RETRY%g"):
+    for name in ("old", "%RETRY%g", "%RETRY%gone"):
         table.put(TopicConfig(topicName=name), 0)
-    table.follow(topics("new", "newer"), 1)
+    table.follow(topics("new", "newer"), {"g"}, 1)
     assert [config.topicName for config in table] == ["%RETRY%g", "broker-a", "new", "newer"]
     revision = table.revision
-    table.follow(topics("new", "newer"), 2)
+    table.follow(topics("new", "newer"), {"g"}, 2)
     assert table.revision == revision
-    table.follow(topics("new"), 3)
+    table.follow(topics("new"), {"g"}, 3)
     assert table.revision > revision
 
 
@@ -44,7 +44,7 @@ def test_a_masters_topic_that_must_not_become_a_directory_is_refused() -> None:
     """A slave believes its master about its topics, not about paths."""
     table = TopicTable(max_topics=99, now_ms=0)
     with pytest.raises(InvalidName):
-        table.follow(topics("../../etc"), 1)
+        table.follow(topics("../../etc"), (), 1)
     assert len(table) == 0
 
 

@@ -32,7 +32,7 @@ from rmqspark.testing.manual_clock import ManualClock
 from rmqspark.testing.memory_files import MemoryFileSystem
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator
 
     from rmqspark.store.draft import Appended
 
@@ -173,10 +173,11 @@ def test_what_cannot_be_read_is_in_nobodys_way() -> None:
     assert counted(arrivals)["orders", "normal"][0] == 4
 
 
-def told(tell: Callable[[Figures, Callable[[str], bool]], None]) -> set[tuple[str, ...]]:
+def told(counts: EndsOfHalves | TimerCounts) -> set[tuple[str, ...]]:
     """Family and topic of each figure, while topic "old" is gone."""
     figures = Figures({})
-    tell(figures, lambda topic: topic != "old")
+    counts.forget(lambda topic: topic != "old")
+    counts.tell(figures)
     return {(family.name, *sample.labels[:1]) for family, some in figures.families.items() for sample in some}
 
 
@@ -187,10 +188,10 @@ def test_ends_of_halves_and_timed_messages_go_with_their_topics() -> None:
         ends.committed(topic, 1_000)
         ends.rolled_back(topic)
         timers.taken_in(topic, 1_000, is_new=True)
-    assert {topic for _, topic in told(ends.tell)} == {"orders"}
-    assert (TIMING.name, "old") in told(timers.tell)
+    assert {topic for _, topic in told(ends)} == {"orders"}
+    assert (TIMING.name, "old") in told(timers)
     timers.time_came("old")
-    assert {topic for _, topic in told(timers.tell)} == {"orders"}
+    assert {topic for _, topic in told(timers)} == {"orders"}
     assert (len(ends._commits), len(ends._rollbacks), len(timers._topics)) == (1, 1, 1)
 
 

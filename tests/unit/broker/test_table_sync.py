@@ -9,12 +9,17 @@ from typing import TYPE_CHECKING
 from rmqspark.broker.config import BrokerConfig
 from rmqspark.broker.table_sync import TableSync
 from rmqspark.broker.tables import BrokerTables
-from rmqspark.protocol.bodies.admin import ConsumerOffsetTable, DelayOffsetTable, SubscriptionGroupTable
+from rmqspark.protocol.bodies.admin import (
+    ConsumerOffsetTable,
+    DelayOffsetTable,
+    SubscriptionGroupConfig,
+    SubscriptionGroupTable,
+)
 from rmqspark.protocol.bodies.route import KVTable, TopicConfig, TopicConfigTable
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.commands.command import decode_command, encode_response, split_frame
 from rmqspark.protocol.commands.frame import FrameDecoder
-from rmqspark.protocol.names import CHECK_GROUP, HALF_TOPIC
+from rmqspark.protocol.names import CHECK_GROUP, HALF_TOPIC, TXN_LEDGER_TOPIC
 from rmqspark.remoting.access import OPEN
 from rmqspark.testing.manual_clock import ManualClock
 from rmqspark.testing.memory_files import MemoryFileSystem
@@ -30,7 +35,8 @@ if TYPE_CHECKING:
 
     from rmqspark.remoting.response import Response
 
-    Told = Callable[[int, int], Awaitable[tuple[int | None, int | None]]]
+    Offsets = dict[str, dict[int, int]]
+    Told = Callable[..., Awaitable[tuple[int | None, int | None]]]
 
 TABLES = {
     RequestCode.GET_ALL_TOPIC_CONFIG: TopicConfigTable({"orders": TopicConfig(topicName="orders")}).encode(),
@@ -94,9 +100,18 @@ def sync_of(accounts: Passwords | None = None, *, store: StoreBench | None = Non
     return TableSync(tables, bench.store.replica, lambda: is_copy, clock, OPEN, accounts), tables  # type: ignore[arg-type]
 
 
-def halves_ended(offset: int, log_end: int) -> dict[RequestCode, bytes]:
+def topics(*names: str) -> bytes:
+    return TopicConfigTable({name: TopicConfig(topicName=name) for name in names}).encode()
+
+
+def groups(*names: str) -> bytes:
+    return SubscriptionGroupTable({name: SubscriptionGroupConfig(groupName=name) for name in names}).encode()
+
+
+def halves_ended(offset: int, log_end: int, others: Offsets | None = None) -> dict[RequestCode, bytes]:
     """What a master says whose half messages before this offset have ended, and whose log ends there."""
-    offsets = ConsumerOffsetTable({f"{HALF_TOPIC}@{CHECK_GROUP}": {0: offset}, "orders@billing": {0: offset}})
+    ended = {f"{HALF_TOPIC}@{CHECK_GROUP}": {0: offset}, "orders@billing": {0: offset}}
+    offsets = ConsumerOffsetTable(ended | (others or {}))
     figures = KVTable({"commitLogMinOffset": "0", "commitLogMaxOffset": str(log_end)})
     return {
         RequestCode.GET_ALL_CONSUMER_OFFSET: offsets.encode(),
@@ -112,8 +127,8 @@ async def a_copy(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[StoreBe
         sync, tables = sync_of(store=bench)
         sync.master = master.address
 
-        async def told(offset: int, log_end: int) -> tuple[int | None, int | None]:
-            for code, body in halves_ended(offset, log_end).items():
+        async def told(offset: int, log_end: int, others: Offsets | None = None) -> tuple[int | None, int | None]:
+            for code, body in halves_ended(offset, log_end, others).items():
                 monkeypatch.setitem(TABLES, code, body)
             await sync.run_round()
             committed = tables.offsets.committed
@@ -164,6 +179,58 @@ def test_the_word_of_a_master_ends_with_its_connection(monkeypatch: pytest.Monke
             bench.send("orders", 0, b"what came in the place of that")
             assert bench.store.end_offset >= 100
             assert await told(2, bench.store.end_offset) == (2, 2)
+
+    asyncio.run(talk())
+
+
+def test_nothing_is_left_of_topics_and_groups_that_the_master_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slave's tables do not grow with all names that there ever were. What a group committed here stays."""
+
+    async def talk() -> None:
+        async with a_copy(monkeypatch) as (bench, tables, told):
+            tables.offsets.commit("mine", "orders", 0, 5)
+            bench.send(TXN_LEDGER_TOPIC, 0, b"what is in no table")
+            for number in range(30):
+                name = f"run{number}"
+                monkeypatch.setitem(TABLES, RequestCode.GET_ALL_TOPIC_CONFIG, topics("orders", f"%RETRY%{name}", name))
+                monkeypatch.setitem(TABLES, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, groups(name))
+                bench.send(name, 0, name.encode() * 50)
+                await told(1, 0, {f"{name}@{name}": {0: 7}, f"orders@{name}": {0: 8}})
+                assert tables.offsets.committed(name, "orders", 0) == 8
+            assert sorted(tables.offsets.pairs()) == [
+                (HALF_TOPIC, CHECK_GROUP),
+                ("orders", "billing"),
+                ("orders", "mine"),
+                ("orders", "run29"),
+                ("run29", "run29"),
+            ]
+            monkeypatch.setitem(TABLES, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, groups())
+            monkeypatch.setitem(TABLES, RequestCode.GET_ALL_TOPIC_CONFIG, topics("orders"))
+            await told(1, 0)
+            assert len(bench.store.queues.topics()) == 31, "their messages are there still"
+            bench.store.checkpoint()
+            bench.clock.advance(hours=100)
+            while bench.store.expire(bench.clock.now_ms()).deleted:
+                pass
+            await told(1, 0)
+            assert bench.store.queues.topics() == [TXN_LEDGER_TOPIC, "run29"]
+            assert [config.topicName for config in tables.topics] == ["orders"]
+
+    asyncio.run(talk())
+
+
+def test_another_master_whose_tables_are_empty_takes_no_offsets_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk of one that begins anew is not what groups go by: not before the log is known to be the same."""
+
+    async def talk() -> None:
+        async with a_master() as master:
+            sync, tables = sync_of()
+            sync.master = master.address
+            for body in (ConsumerOffsetTable({"orders@billing": {0: 7}}), ConsumerOffsetTable({})):
+                monkeypatch.setitem(TABLES, RequestCode.GET_ALL_CONSUMER_OFFSET, body.encode())
+                await sync.run_round()
+            assert tables.offsets.committed("billing", "orders", 0) == 7
+            await sync.close()
 
     asyncio.run(talk())
 

@@ -101,6 +101,29 @@ TimerMachine.TestCase.settings = settings(stateful_step_count=STEPS)
 TestTimers = TimerMachine.TestCase
 
 
+def test_a_second_is_one_however_exactly_it_is_told() -> None:
+    """Whoever sends bulks says himself when they are due: each millisecond on its own would take as much memory as
+    fifty messages, and what recalls a message names its second."""
+    machine = TimerMachine()
+    machine.start()
+    second_ms = machine.clock.now_ms() // 1_000 * 1_000 + 1_000
+    for number in range(100):
+        properties = {"TIMER_OUT_MS": str(second_ms + number * 7), "REAL_TOPIC": "orders", "REAL_QID": "0"}
+        encoded = encode_properties(properties | {Property.UNIQ_KEY: f"U{number}"})
+        record = encode_record(topic=TIMER_TOPIC, body=b"%d" % number, properties=encoded)
+        machine.store.append([Draft(TIMER_TOPIC, 0, record)])
+    machine.park(b"0", second_ms + 1_000, {Property.TIMER_DEL_UNIQKEY: "orders+U3"})
+    machine.deliver()
+    assert len(machine.timed._timetable._times) == 1
+    machine.clock.set_now_ms(second_ms + 999)
+    machine.deliver()
+    assert machine.look()[1] == []
+    machine.clock.set_now_ms(second_ms + 1_000)
+    machine.deliver()
+    assert len({message.body for message in machine.look()[1]} - {b"3"}) == len(machine.look()[1]) == 99
+    machine.teardown()
+
+
 def test_large_messages_of_one_second_are_delivered_a_few_at_a_time() -> None:
     """Those of one delivery lie in one file of the log: however large they are, they find room there."""
     machine = TimerMachine()

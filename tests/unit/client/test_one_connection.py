@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import tracemalloc
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest
 
 from rmqspark.client.connections import Connections
 from rmqspark.errors import AlreadyClosed
+from rmqspark.protocol.codes import ResponseCode
+from rmqspark.protocol.commands.command import encode_response
 from rmqspark.remoting.blocking import BlockingConnection
 
 THREADS = 8
@@ -30,6 +33,24 @@ def test_threads_share_one_connection_to_a_broker() -> None:
     assert all(connection.closed for connection in found)
     with pytest.raises(AlreadyClosed):
         connections.to(address)
+
+
+def test_a_connection_that_was_lost_keeps_no_memory() -> None:
+    """Clients that live long hold the last one to each address where a broker has been; it has read large frames."""
+    answer = encode_response(1, ResponseCode.SUCCESS, body=bytes(8 << 20))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        tracemalloc.start()
+        try:
+            lost = BlockingConnection(f"127.0.0.1:{listener.getsockname()[1]}")
+            peer, _ = listener.accept()
+            with peer:
+                for part in answer:
+                    peer.sendall(part)
+            lost._thread.join(60)
+            assert lost.closed
+            assert tracemalloc.get_traced_memory()[0] < 50_000
+        finally:
+            tracemalloc.stop()
 
 
 def test_who_comes_later_does_not_make_the_line_longer(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,6 +53,21 @@ def test_failures_are_those_of_the_last_hour() -> None:
     assert bench.status() == ConsumeStatus()
 
 
+def test_of_topics_that_are_idle_nothing_is_kept() -> None:
+    """A consumer may live long, and be subscribed to one topic after the other; or to many that have little."""
+    bench = Bench()
+    for number in range(500):
+        bench.figures.pulled(f"run{number}", 5, 1)
+        bench.figures.consumed(f"run{number}", 4, 1, failed=True)
+        bench.after(100)
+        assert bench.status(f"run{number}").consumeFailedMsgs == 4
+        assert bench.status(f"run{max(0, number - 30)}").consumeFailedMsgs == 4
+    kept = sum(map(len, bench.figures._changes.values()))
+    assert (len(bench.figures._counts), kept) == (36, 36), "those of the last hour"
+    bench.figures.consumed("run0", 1, 1, failed=True)
+    assert bench.status("run0").consumeFailedMsgs == 1
+
+
 def test_a_consumer_that_has_just_started_divides_by_its_own_time() -> None:
     bench = Bench()
     bench.clock.advance(seconds=2)

@@ -32,6 +32,14 @@ def test_two_topics_sent_to_by_turns_are_both_spread_evenly() -> None:
     assert set(picked.values()) == {2}
 
 
+def test_turns_of_topics_that_come_and_go_take_no_more_and_more_memory() -> None:
+    """A producer that lives long may have sent to very many."""
+    round_robin = RoundRobin(SystemEntropy("seed"))
+    for number in range(25_000):
+        round_robin.pick(f"run{number}", QUEUES)
+    assert len(round_robin._turns) <= 10_000
+
+
 def test_producers_begin_at_different_queues() -> None:
     """Many short-lived producers do not all send their first message to the same queue."""
     assert len({RoundRobin(SystemEntropy(seed)).pick("t", QUEUES) for seed in range(50)}) == len(QUEUES)

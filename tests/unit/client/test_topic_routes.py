@@ -11,6 +11,7 @@ from rmqspark.client.routes import (
     HEADLESS_FRESH_MS,
     ROUTE_FRESH_MS,
     RouteCache,
+    TopicRoute,
     borrowed_route,
     topic_route,
 )
@@ -125,3 +126,23 @@ def test_a_master_that_comes_back_is_soon_found() -> None:
     cache.put(headless, 0)
     assert cache.fresh("t", HEADLESS_FRESH_MS - 1) is headless
     assert cache.fresh("t", HEADLESS_FRESH_MS) is None
+
+
+def test_routes_of_topics_that_nobody_asks_for_any_more_are_dropped() -> None:
+    """After a day; what is in use, or nobody would confirm, is kept."""
+    cache, hour_ms = RouteCache(), 3_600_000
+
+    def route(topic: str) -> TopicRoute:
+        return topic_route(topic, TopicRouteData([queues("a")], [broker("a", _0="x:1")]))
+
+    cache.put(route("unanswered"), 0)
+    for hour in range(24 * 60):
+        for number in range(4):
+            cache.put(route(f"run{hour}-{number}"), hour * hour_ms)
+        cache.put(route("orders"), hour * hour_ms)
+        cache.keep("unanswered", hour * hour_ms)
+        cache.expire("unanswered")
+        assert cache.last_known("orders") is not None
+        assert cache.last_known("unanswered") is not None
+        assert cache.last_known(f"run{max(0, hour - 23)}-0") is not None
+    assert len(cache) < 500

@@ -410,6 +410,26 @@ def test_bounds() -> None:
     table.add_topic("orders", [])
 
 
+def test_topics_of_all_brokers_are_bounded_together() -> None:
+    """Each broker may say that it has all topics: that memory is theirs times each other."""
+    table = RouteTable(max_topics=3)
+    many = topics("orders", "bills", "tips")
+    for number in range(20):
+        table.register(broker(f"b{number}", address=f"10.0.1.{number}:10911", connection_id=number, table=many), 0)
+    for _ in range(2):
+        table.register(broker("b0", address="10.0.1.0:10911", connection_id=0, table=many), 1)
+        with pytest.raises(Busy, match="All brokers together have 60 topics and 3 more would be too many"):
+            table.register(broker("late", address=B_MASTER, connection_id=99, table=many), 1)
+        with pytest.raises(Busy, match="together"):
+            table.add_topic("orders", [])
+    table.connection_closed(0)
+    table.register(broker("late", address=B_MASTER, connection_id=99, table=many), 1)
+    for number in range(1, 20):
+        table.connection_closed(number)
+    table.connection_closed(99)
+    assert (table.topics(), table._topics._places) == ([], 0)
+
+
 def test_topics_that_a_registration_drops_make_room() -> None:
     """A full name server takes what fits. What other brokers have as well stays, and what it must stay for."""
     table = RouteTable(max_topics=3)

@@ -52,6 +52,20 @@ def feed(bench: StoreBench, raw: bytes, chunk_bytes: int) -> None:
         waiting = waiting[bench.store.replica.append(waiting) :]
 
 
+def follow(bench: StoreBench, original: StoreBench) -> None:
+    """Brings the rest of the master's log."""
+    begin, end = bench.store.end_offset, original.store.end_offset
+    assert bench.store.replica.append(original.store.replica.read(begin, end - begin)) == end - begin
+
+
+def expire(bench: StoreBench) -> None:
+    """All but what the store cannot be without."""
+    bench.store.checkpoint()
+    bench.clock.advance(hours=100)
+    while bench.store.expire(bench.clock.now_ms()).deleted:
+        pass
+
+
 def assert_same(bench: StoreBench, original: StoreBench) -> None:
     assert bench.content("commitlog") == original.content("commitlog")
     assert bench.store.queues.topics() == original.store.queues.topics()
@@ -323,6 +337,34 @@ def test_a_deletion_that_was_cut_off_takes_nothing_of_what_comes_there(then: str
     other.send("t", 0, b"taken")
     feed(one, log_of(other)[shared:], 1 << 20)
     assert one.bodies("t", 0) == [b"taken"]
+
+
+@pytest.mark.parametrize("then", ["go on", "reopen", "kill", "lose_power"])
+def test_queues_of_a_topic_that_is_gone_go_with_its_last_message(then: str) -> None:
+    """A slave has no more queues than its master and its log, however many topics there were."""
+    original, bench, kept = StoreBench(), slave(), {"busy", "idle"}
+    original.send("idle", 0, b"idle")
+    for number in range(20):
+        original.send(f"run{number}", 0, *(b"%02d%03d" % (number, each) for each in range(5)))
+        original.send("busy", 0, b"busy%d" % number)
+        follow(bench, original)
+        expire(bench)
+        bench.store.replica.remove_expired(kept.__contains__)
+        gone = set(bench.store.queues.topics()) - kept
+        assert len(gone) < 5
+        assert all(original.bodies(topic, 0)[-1] in bench.bodies(topic, 0) for topic in gone)
+    assert set(bench.files.listdir("consumequeue")) == gone | kept
+    if then != "go on":
+        getattr(bench, then)()
+        bench.store.replica.open_for_master()
+        assert set(bench.store.queues.topics()) == gone | kept
+    assert bench.store.queues.bounds("idle", 0) == (1, 1), "the highest offset that it gave is not forgotten"
+    original.send("run1", 0, b"it was there still")
+    original.store.deletions.delete("run2")
+    original.send("run2", 0, b"made anew")
+    follow(bench, original)
+    assert bench.numbered_bodies("run1", 0, 5) == [(5, b"it was there still")]
+    assert bench.numbered_bodies("run2", 0, 0) == [(0, b"made anew")]
 
 
 @pytest.mark.faults

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -103,6 +104,26 @@ def test_how_far_operations_are_needed() -> None:
     for op_offset, named in [(10, [0]), (11, [1, 4]), (13, [2])]:
         queue.add(op_offset, named)
     assert [queue.first_needed(first_open) for first_open in (0, 1, 4, 5)] == [10, 11, 11, 14]
+
+
+def test_what_is_known_of_operations_does_not_grow_while_a_half_waits() -> None:
+    """Of many, more are needed than had to be, never fewer; and when the half has ended it is as it was."""
+    queue = OperationQueue(0)
+    count = 100_000
+    tracemalloc.start()
+    try:
+        for number in range(count):
+            queue.add(number, [number + 1])
+            assert number % 1_000 or queue.first_needed(0) == 0
+        assert tracemalloc.get_traced_memory()[0] < 2_000_000
+    finally:
+        tracemalloc.stop()
+    needed = [queue.first_needed(first_open) for first_open in range(0, count, 777)]
+    assert needed == sorted(needed)
+    assert all(
+        op_offset <= max(0, first_open - 1) for op_offset, first_open in zip(needed, range(0, count, 777), strict=True)
+    )
+    assert queue.first_needed(count + 1) == count
 
 
 def test_a_half_message_knows_where_it_belongs() -> None:
