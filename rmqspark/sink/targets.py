@@ -112,7 +112,10 @@ class Targets:
                 raise
             queues = self._create(topic)
         if not queues:
-            raise NoPermission(f"Topic {topic!r} has no queue that may be written to.")
+            raise NoPermission(
+                f"Topic {topic!r} has no queue that may be written to.",
+                hint=f"Allow it: rmq topic update {topic} --perm rw.",
+            )
         return queues
 
     def _create(self, topic: str) -> list[MessageQueue]:
