@@ -240,8 +240,12 @@ class ClusterView:
             except TopicNotFound:
                 # One that matches a pattern may go between two looks: `Progress` notices.
                 if not missing_topics_allowed and self._subscription.pattern is None:
+                    self._client.require_brokers()
                     raise
         if self._snapshot is None and not outages_allowed:  # later, and where that may be, its broker is away
+            if not there:
+                self._matching = None  # which is looked for again, with the next try
+                self._client.require_brokers()
             if not missing_topics_allowed:
                 _check_readable(self._subscription.topics, there)
             check_assigned(self._subscription.queues or (), there)

@@ -106,6 +106,21 @@ def test_bounds_asked_together_and_one_by_one_are_the_same(
     admin.delete_topic("more")
 
 
+@pytest.mark.parametrize("subscription", [ORDERS, Subscription((), pattern="ord.*")])
+def test_a_topic_whose_only_broker_is_away_is_not_said_to_be_missing(
+    subscription: Subscription, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor is one that matches a pattern passed over: nobody knows then which there are. It is waited for."""
+    with cluster() as one, ClusterClient(one.namesrv, clock=clock) as client:
+        with AdminClient(one.namesrv) as admin:
+            admin.create_topic("orders", queues=2)
+        one.stop_broker("broker-a")
+        with pytest.raises(Unreachable, match="No broker is registered"):
+            ClusterView(client, subscription, AT_ONCE).snapshot()
+        monkeypatch.setattr(clock, "sleep_ms", lambda ms: one.start_broker("broker-a"))
+        assert ClusterView(client, subscription, AT_ONCE).snapshot().ends == {Q0: 0, Q1: 0}
+
+
 def test_a_topic_that_may_not_be_read(
     mq: LocalCluster, admin: AdminClient, client: ClusterClient, clock: ManualClock
 ) -> None:
