@@ -295,7 +295,7 @@ class ClusterView:
 
 
 def _check_readable(topics: Iterable[str], there: Iterable[MessageQueue]) -> None:
-    """Raises NoPermission for a topic without a queue that may be read: nothing read would say that nothing is there."""
+    """Raises NoPermission for a topic of which no queue may be read: nothing read would say that nothing is there."""
     for topic in sorted({*topics}.difference(queue.topic for queue in there)):
         raise NoPermission(
             f"Topic {topic!r} has no queue that may be read.", hint=f"Allow it: rmq topic update {topic} --perm rw."
