@@ -22,7 +22,7 @@ from rmqspark.client.identity import client_id, local_ip
 from rmqspark.client.known_coordinators import KnownCoordinators
 from rmqspark.client.namesrv_client import NameServers
 from rmqspark.client.outages import Outages
-from rmqspark.client.routes import RouteCache, TopicRoute, borrowed_route, topic_route
+from rmqspark.client.routes import RouteCache, TopicRoute, borrowed_route, no_broker, topic_route
 from rmqspark.clock import SystemClock
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import AlreadyClosed, BrokerNotRegistered, TopicNotFound, Unreachable
@@ -186,6 +186,11 @@ class ClusterClient:
             for name, broker in info.brokerAddrTable.items():
                 self._places.note(name, broker.brokerAddrs)
         return info
+
+    def require_brokers(self) -> None:
+        """Raises Unreachable while no broker is registered: that a topic is not known says nothing then."""
+        if not self.cluster_info().brokerAddrTable:
+            raise no_broker(self.namesrv)
 
     def expire_route(self, topic: str) -> None:
         """Makes the next use ask the name servers again, after something of the route did not hold."""

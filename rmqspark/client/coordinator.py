@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
-from rmqspark.client.routes import registered_masters
+from rmqspark.client.routes import no_broker, registered_masters
 from rmqspark.errors import BrokerNotRegistered, NotFound, NotSupported, ServerFault, Unreachable
 from rmqspark.protocol.bodies.txn import TxnDecision
 from rmqspark.protocol.codes import RequestCode
@@ -165,7 +165,7 @@ def masters(client: ClusterClient) -> list[str]:
     """The names of the brokers that may be written to. Unreachable while none is registered."""
     names = registered_masters(client.cluster_info())
     if not names:
-        raise Unreachable("No broker is registered.", address=client.namesrv, hint="Is one running? Ask rmq doctor.")
+        raise no_broker(client.namesrv)
     return names
 
 

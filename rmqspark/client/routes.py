@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rmqspark.errors import BodyError
+from rmqspark.errors import BodyError, Unreachable
 from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.names import MASTER_ID, Perm
 from rmqspark.whole_numbers import whole_number
@@ -86,6 +86,11 @@ def borrowed_route(topic: str, template: TopicRoute, queue_count: int) -> TopicR
 def registered_masters(info: ClusterInfo) -> list[str]:
     """The names of all brokers whose master is there, in order."""
     return sorted(name for name, broker in info.brokerAddrTable.items() if MASTER_ID in broker.brokerAddrs)
+
+
+def no_broker(namesrv: str) -> Unreachable:
+    """The error where no broker is registered: nobody knows then which topics there are."""
+    return Unreachable("No broker is registered.", address=namesrv, hint="Is one running? Ask rmq doctor.")
 
 
 class _Known(NamedTuple):

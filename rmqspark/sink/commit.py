@@ -217,22 +217,20 @@ def _compare(
     that run has read other queues of a shared group, for some were given to another member in between."""
     if _is_passed_over(transaction, speaker, recorded):
         return
-    if now.topic and recorded.topic and now.topic != recorded.topic:
-        other = other_topic(speaker, now.topic, recorded)
-        if transaction.fail_on_mismatch or transaction.version is not None:  # two writes of one batch, as it seems
-            raise other
-        _log.warning("%s", other)
+    elsewhere = bool(now.topic and recorded.topic) and now.topic != recorded.topic
+    other = other_topic(speaker, now.topic, recorded) if elsewhere else None
+    if other is None and (recorded.rows, recorded.checksum) == (now.rows, now.checksum):
         return
-    if (recorded.rows, recorded.checksum) == (now.rows, now.checksum):
-        return
+    if other is not None and transaction.version is not None:  # two writes of one batch, as it seems
+        raise other
     if _is_second_write(now, recorded):
         raise second_write(speaker, now, recorded)
     if _is_another_batch(client, transaction, speaker, now, recorded):
         return
-    if recorded.leasedQueues != now.leasedQueues:
+    if other is None and recorded.leasedQueues != now.leasedQueues:
         _log.warning("%s", of_other_queues(speaker, now, recorded))
         return
-    story = mismatch(speaker, now, recorded, fails=transaction.fail_on_mismatch)
+    story = other or mismatch(speaker, now, recorded, fails=transaction.fail_on_mismatch)
     if transaction.fail_on_mismatch:
         raise story
     _log.warning("%s", story)

@@ -18,6 +18,7 @@ _COLUMNS: Final = ("body", "value", "tags", "keys", "shardingKey", "properties",
 OTHER_NAMES: Final = {
     **dict.fromkeys(_OF_THE_SOURCE, "It is the source's."),
     **{name.lower(): f"Write a column {name}." for name in _COLUMNS},
+    "valueformat": "It is the source's. JSON is written as column body: to_json(struct(*)) AS body.",
     "group": "Leave it out: transactionalId names who writes.",
     "key": "Write a column shardingKey, by which a queue is chosen, or keys, by which messages are found.",
 }

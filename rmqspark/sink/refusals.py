@@ -54,8 +54,9 @@ def of_another_query(attempt: Attempt, recorded: TxnDecision) -> StaleVersion:
 def of_another_place(attempt: Attempt, story: str) -> StaleVersion:
     return StaleVersion(
         f"Version {attempt.version} of transactional id {attempt.transactional_id!r} was committed for another batch "
-        f"of this number: {story}. The checkpoint has lost its end, or was restored from an older copy. What that "
-        "batch wrote is in the topic; this version was not written, for its rows may be among those.",
+        f"of this number: {story}. The checkpoint has lost its end, was restored from an older copy, or is a copy, and "
+        "another query goes on from it, too. What that batch wrote is in its topic; this version was not written, for "
+        "its rows may be among those.",
         hint=_TWO_WAYS.format(attempt.version),
     )
 

@@ -15,6 +15,7 @@ from pyspark.sql.types import (
     StringType,
     StructType,
     TimestampType,
+    VariantType,
 )
 
 from rmqspark.errors import InvalidArgument
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
     from rmqspark.sink.options import SinkOptions
 
 _STRING = ("string", (StringType,))
-_BODY = ("string or binary", (StringType, BinaryType))
+_BODY_KINDS = (StringType, BinaryType)
+_BODY = ("string or binary", _BODY_KINDS)
+_NESTED = (StructType, ArrayType, MapType, VariantType)
 _INTEGER = ("int or bigint", (IntegerType, LongType, ShortType))
 _ACCEPTED: dict[str, tuple[str, tuple[type[DataType], ...]]] = {
     "body": _BODY,
@@ -85,7 +88,9 @@ def _check_column(name: str, kind: DataType) -> None:
         raise InvalidArgument(f"The rmq sink knows no column {name!r}.", hint=_suggestion(name))
     expected, kinds = _ACCEPTED[name]
     if not isinstance(kind, kinds) or not _holds_strings(kind):
-        raise InvalidArgument(f"Column {name!r} must be {expected}, not {kind.simpleString()}.", hint="Cast it first.")
+        is_document = kinds is _BODY_KINDS and isinstance(kind, _NESTED)
+        hint = f"Make it JSON: to_json({name}) AS {name}." if is_document else "Cast it first."
+        raise InvalidArgument(f"Column {name!r} must be {expected}, not {kind.simpleString()}.", hint=hint)
 
 
 def _holds_strings(kind: DataType) -> bool:

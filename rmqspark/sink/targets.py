@@ -105,15 +105,25 @@ class Targets:
 
     def _find(self, topic: str) -> list[MessageQueue]:
         try:
-            queues = patiently(lambda: self._client.publish_queues(topic), RETRY_PAUSES_MS, self._client.clock.sleep_ms)
+            queues = patiently(lambda: self._known_queues(topic), RETRY_PAUSES_MS, self._client.clock.sleep_ms)
         except TopicNotFound as missing:
             if not self._options.auto_create_topic:
                 missing.hint = f"Create it with: rmq topic create {topic}, or write with autoCreateTopic=true."
                 raise
             queues = self._create(topic)
         if not queues:
-            raise NoPermission(f"Topic {topic!r} has no queue that may be written to.")
+            raise NoPermission(
+                f"Topic {topic!r} has no queue that may be written to.",
+                hint=f"Allow it: rmq topic update {topic} --perm rw.",
+            )
         return queues
+
+    def _known_queues(self, topic: str) -> list[MessageQueue]:
+        try:
+            return self._client.publish_queues(topic)
+        except TopicNotFound:
+            self._client.require_brokers()
+            raise
 
     def _create(self, topic: str) -> list[MessageQueue]:
         """On all brokers. Tasks may meet here; a topic that another one has just made is fine."""

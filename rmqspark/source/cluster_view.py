@@ -18,7 +18,7 @@ from rmqspark.client.measuring import Budget, submit_measure
 from rmqspark.client.patience import may_pass, patiently
 from rmqspark.client.queue_bounds import submit_bounds
 from rmqspark.client.user_topics import user_topics
-from rmqspark.errors import NotSupported, RmqError, TopicNotFound
+from rmqspark.errors import NoPermission, NotSupported, RmqError, TopicNotFound
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.consume import (
     GetMaxOffsetRequestHeader,
@@ -240,8 +240,14 @@ class ClusterView:
             except TopicNotFound:
                 # One that matches a pattern may go between two looks: `Progress` notices.
                 if not missing_topics_allowed and self._subscription.pattern is None:
+                    self._client.require_brokers()
                     raise
         if self._snapshot is None and not outages_allowed:  # later, and where that may be, its broker is away
+            if not there:
+                self._matching = None  # which is looked for again, with the next try
+                self._client.require_brokers()
+            if not missing_topics_allowed:
+                _check_readable(self._subscription.topics, there)
             check_assigned(self._subscription.queues or (), there)
         return list(filter(self._subscription.includes, there))
 
@@ -286,6 +292,14 @@ class ClusterView:
 
     def _patiently(self, ask: Callable[[], T], *, besides: tuple[type[RmqError], ...] = ()) -> T:
         return patiently(ask, self._retry.pauses_ms, self._clock.sleep_ms, besides=besides)
+
+
+def _check_readable(topics: Iterable[str], there: Iterable[MessageQueue]) -> None:
+    """Raises NoPermission for a topic of which no queue may be read: nothing read would say that nothing is there."""
+    for topic in sorted({*topics}.difference(queue.topic for queue in there)):
+        raise NoPermission(
+            f"Topic {topic!r} has no queue that may be read.", hint=f"Allow it: rmq topic update {topic} --perm rw."
+        )
 
 
 def _brokers_of(queues: Iterable[MessageQueue]) -> list[str]:

@@ -38,6 +38,8 @@ class Subscription:
 
 def read_topics(value: str) -> tuple[str, ...]:
     """Reads a comma-separated list of topics; raises ValueError for none, InvalidName for what is no name of one."""
+    if value.startswith("["):  # what Spark makes of a list of Python's
+        raise ValueError("topics are accepted in one string, separated by commas: orders,payments.")
     return tuple(check_topic(name) for name in names(value))
 
 

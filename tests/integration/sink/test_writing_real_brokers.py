@@ -268,3 +268,17 @@ def test_a_task_that_begins_while_the_cluster_restarts_waits(mq: LocalCluster) -
             [pa.record_batch({"body": pa.array([b"row"])})]
         )
     assert (written.rows, clock.monotonic_ms() - begun_ms) == (1, sum(RETRY_PAUSES_MS[:2]))
+
+
+def test_a_task_that_begins_while_the_only_broker_restarts_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its topics are known to nobody then. They are not said to be missing, nor made."""
+    clock = ManualClock()
+    rows = [pa.record_batch({"body": pa.array([b"row"])})]
+    with cluster() as one, ClusterClient(one.namesrv, clock=clock) as client:
+        with AdminClient(one.namesrv) as admin:
+            admin.create_topic("late", queues=3)
+        one.stop_broker("broker-a")
+        with pytest.raises(Unreachable, match="No broker is registered"):
+            WriteTask(client, SinkOptions(topic="late", auto_create_topic=True), AtLeastOnce(client)).write(rows)
+        monkeypatch.setattr(clock, "sleep_ms", lambda ms: one.start_broker("broker-a"))
+        assert WriteTask(client, SinkOptions(topic="late"), AtLeastOnce(client)).write(rows).rows == 1

@@ -14,7 +14,7 @@ from rmqspark.client.capabilities import Capabilities
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.producer import Producer
 from rmqspark.entropy import SystemEntropy
-from rmqspark.errors import InvalidArgument, NotSupported, TopicNotFound, Unreachable
+from rmqspark.errors import InvalidArgument, NoPermission, NotSupported, TopicNotFound, Unreachable
 from rmqspark.model import Message, MessageQueue
 from rmqspark.source.admission import Limits
 from rmqspark.source.cluster_view import MAX_AGE_MS, ROUTE_MAX_AGE_MS, ClusterView
@@ -104,6 +104,35 @@ def test_bounds_asked_together_and_one_by_one_are_the_same(
     monkeypatch.setattr(BrokerClient, "capabilities", lambda self: able)
     assert looked() == together
     admin.delete_topic("more")
+
+
+@pytest.mark.parametrize("subscription", [ORDERS, Subscription((), pattern="ord.*")])
+def test_a_topic_whose_only_broker_is_away_is_not_said_to_be_missing(
+    subscription: Subscription, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor is one that matches a pattern passed over: nobody knows then which there are. It is waited for."""
+    with cluster() as one, ClusterClient(one.namesrv, clock=clock) as client:
+        with AdminClient(one.namesrv) as admin:
+            admin.create_topic("orders", queues=2)
+        one.stop_broker("broker-a")
+        with pytest.raises(Unreachable, match="No broker is registered"):
+            ClusterView(client, subscription, AT_ONCE).snapshot()
+        monkeypatch.setattr(clock, "sleep_ms", lambda ms: one.start_broker("broker-a"))
+        assert ClusterView(client, subscription, AT_ONCE).snapshot().ends == {Q0: 0, Q1: 0}
+
+
+def test_a_topic_that_may_not_be_read(
+    mq: LocalCluster, admin: AdminClient, client: ClusterClient, clock: ManualClock
+) -> None:
+    """It is not taken for an empty one. A query that has begun goes on when it may be read again."""
+    admin.update_topic("orders", perm="w")
+    view = ClusterView(client, ORDERS, AT_ONCE)
+    with pytest.raises(NoPermission, match="'orders' has no queue that may be read. Allow it: .* orders --perm rw"):
+        view.snapshot()
+    assert view.snapshot(outages_allowed=True).ends == {}
+    admin.update_topic("orders", perm="rw")
+    clock.advance(ms=ROUTE_MAX_AGE_MS)
+    assert view.snapshot().ends == {Q0: 0, Q1: 0}
 
 
 @pytest.mark.parametrize(

@@ -299,7 +299,7 @@ def test_a_batch_that_was_planned_anew_is_not_taken_for_the_old_one(
 ) -> None:
     """Where the checkpoint lost its end, Spark gives the last batch's number to other messages: they are not passed
     over in silence. A batch that reads what it read before is the same one, whatever became of its rows."""
-    decision = TxnDecision("q", rows=10, checksum="1000", inputs=PLANNED)
+    decision = TxnDecision("q", rows=10, checksum="1000", inputs=PLANNED, topic="t")
     batch = AuditedBatch("T", "q", 7, inputs=PLANNED)
     answers = {
         "outcome": "ALREADY_COMMITTED",
@@ -313,6 +313,10 @@ def test_a_batch_that_was_planned_anew_is_not_taken_for_the_old_one(
         run(cluster, again)
     run(cluster, again, options=TransactionOptions(skip_stale=True))
     assert ("was another batch and is skipped" in caplog.text) is bool(story)
+    elsewhere = replace(again, topic="copies")  # as of a copied checkpoint, whose query writes to another topic
+    with pytest.raises(StaleVersion, match="another batch") if story else nullcontext():
+        run(cluster, elsewhere)
+    assert ("nothing was written to 'copies'" in caplog.text) is not bool(story)
     again.attempt = again.attempt._replace(version=20261125)  # the user's number, which is the batch
     run(cluster, again, options=TransactionOptions("T", 20261125))
 

@@ -58,6 +58,7 @@ def test_name_servers_are_those_of_the_driver(monkeypatch: pytest.MonkeyPatch) -
         ({"assign": "t"}, "sink has no option 'assign'. Use topic"),
         ({"topic": "t", "group": "g"}, "sink has no option 'group'. Leave it out: transactionalId"),
         ({"topic": "t", "tags": "paid"}, "sink has no option 'tags'. Write a column tags"),
+        ({"topic": "t", "valueFormat": "json"}, "no option 'valueFormat'.*to_json"),
         ({"queues": "4"}, "'queues' has no meaning without autoCreateTopic"),
         ({"topic": "t", "path": "u"}, "mean the same"),
         ({"kafka.bootstrap.servers": "h"}, "namesrv"),
@@ -127,7 +128,8 @@ BODY = StructType().add("body", "binary")
     [
         (StructType().add("tags", "string"), {}, "no column to write"),
         (StructType().add("body", "binary").add("value", "string"), {}, "'body' and 'value' mean the same"),
-        (StructType().add("body", "integer"), {}, "'body' must be string or binary, not int"),
+        (StructType().add("body", "integer"), {}, "'body' must be string or binary, not int. Cast it first"),
+        (StructType().add("body", BODY), {}, r"not struct<body:binary>. Make it JSON: to_json\(body\) AS body"),
         (StructType().add("body", "binary").add("price", "double"), {}, "no column 'price'. Put it into body .to_json"),
         (StructType().add("body", "binary").add("tag", "string"), {}, "Did you mean 'tags'"),
         (StructType().add("value", "binary").add("key", "string"), {}, "'key'.*'shardingKey', by which.*or 'keys'"),

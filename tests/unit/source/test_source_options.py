@@ -165,6 +165,7 @@ def test_messages_may_come_from_files() -> None:
         ({"subscribePattern": "t", "assign": '{"t":{"b":[0]}}'}, True, "'subscribePattern' and 'assign' exclude"),
         ({"subscribePattern": "("}, True, "'subscribePattern' cannot be.*no regular expression"),
         ({"subscribePattern": ""}, True, "'subscribePattern' cannot be"),
+        ({"subscribe": str(["t", "u"])}, True, "in one string, separated by commas"),
         ({"subscribe": "t", "startingOffsets": "-0"}, True, "'startingOffsets' cannot be"),
         (
             {"subscribe": "t", "startingOffsets": "-10m"},
