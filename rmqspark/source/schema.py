@@ -15,6 +15,7 @@ from pyspark.sql.types import (
     StringType,
     StructField,
     StructType,
+    TimestampNTZType,
     TimestampType,
 )
 
@@ -47,6 +48,8 @@ _OF_KAFKA = {
     "timestamp": "storeTimestamp",
     "headers": "properties",
 }
+_OF_TYPES = "Name it with its own type and cast it in Spark."
+_OF_TIMES = "A time is timestamp_ltz; that is what timestamp means, unless spark.sql.timestampType says otherwise."
 
 
 def default_schema() -> StructType:
@@ -74,7 +77,7 @@ def _check_field(field: StructField) -> None:
     if _without_nullability(field.dataType) != _without_nullability(kind):
         raise InvalidArgument(
             f"Column {field.name!r} is {kind.simpleString()}, not {field.dataType.simpleString()}.",
-            hint="Name it with its own type and cast it in Spark.",
+            hint=_OF_TIMES if isinstance(field.dataType, TimestampNTZType) else _OF_TYPES,
         )
     if not field.nullable and field.name in MAY_BE_NULL:
         raise InvalidArgument(f"Column {field.name!r} may be null: a message need not have it.", hint="Drop NOT NULL.")

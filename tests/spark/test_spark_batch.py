@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
@@ -62,6 +63,19 @@ def test_both_names_of_the_format(topic: Topic, rmq_spark: SparkSession) -> None
     topic.send("a")
     reader = rmq_spark.read.format("rocketmq").option("nameServer", topic.namesrv).option("subscribe", topic.name)
     assert reader.load().count() == 1
+
+
+def test_a_write_in_a_thread(topic: Topic, rmq_spark: SparkSession) -> None:
+    """Spark finds the sink where the thread has made a frame from Python's values, as docs/spark.md says."""
+    frame = rmq_spark.sql("select 'a' body")
+
+    def write() -> None:
+        rmq_spark.createDataFrame([], "nothing int")
+        topic.write(frame)
+
+    with ThreadPoolExecutor() as pool:
+        pool.submit(write).result()
+    assert topic.bodies() == ["a"]
 
 
 def test_each_column_alone(topic: Topic) -> None:

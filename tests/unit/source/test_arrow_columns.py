@@ -180,6 +180,7 @@ def test_bodies_of_any_length(bodies: list[bytes], data: st.DataObject) -> None:
         (StructType().add("headers", "string"), "no column 'headers'. Did you mean 'properties'"),
         (StructType().add("body", "string"), "'body' is binary, not string.*cast"),
         (StructType().add("queueId", "long"), "'queueId' is int, not bigint"),
+        (StructType().add("storeTimestamp", "timestamp_ntz"), "not timestamp_ntz. A time is timestamp_ltz"),
         (StructType().add("tags", "string", False), "'tags' may be null"),
         (StructType().add("body", "binary").add("body", "binary"), "'body' twice"),
     ],
