@@ -485,8 +485,7 @@ def test_what_is_not_there_or_not_allowed_has_its_code(on_broker, code, header, 
         b"",
         b"no json",
         HeartbeatData("").encode(),
-        HeartbeatData("c", [ProducerData("../p")]).encode(),
-        consumer("c", "a/b").encode(),
+        HeartbeatData("c", [ProducerData("p"), ProducerData("p" * 256)]).encode(),
         consumer("c", *map(str, range(1025))).encode(),
     ],
 )
@@ -498,6 +497,26 @@ def test_heartbeats_that_cannot_be_are_refused_as_a_whole(on_broker, body) -> No
         assert (await client.ask(RequestCode.HEART_BEAT, body=body)).code != 0
         everybody = await client.ask(RequestCode.GET_ALL_PRODUCER_INFO)
         assert ProducerTable.decode(everybody.body).data == {}
+
+    on_broker(talk)
+
+
+def test_what_cannot_be_does_not_stop_a_client(on_broker) -> None:
+    """Observed of RocketMQ 5.5.0: of a heartbeat with a topic or a consumer group that cannot be the rest counts, and
+    producers call their group as they like. Clients do not look at what they subscribe to."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await client.create_topic("orders", 1)
+        data = consumer("c", "orders", "no.topic")
+        data.producerDataSet.append(ProducerData("my.app"))
+        data.consumerDataSet.append(ConsumerData("no group"))
+        assert (await client.heartbeat(data)).code == 0
+        assert (await client.pull("orders", sysFlag=0, subVersion=1)).code == ResponseCode.PULL_NOT_FOUND
+        everybody = await client.ask(RequestCode.GET_ALL_PRODUCER_INFO)
+        assert list(ProducerTable.decode(everybody.body).data) == ["my.app"]
+        groups = await client.ask(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+        assert "no group" not in SubscriptionGroupTable.decode(groups.body).subscriptionGroupTable
 
     on_broker(talk)
 
