@@ -383,6 +383,8 @@ def test_consume_stats_show_how_far_a_group_is(on_broker) -> None:
         assert (await stats(topic="unknown")).offsetTable == {}
         await client.heartbeat(consumer("c1", "invoices"))  # online, and no longer interested in orders
         assert (await stats()).offsetTable == {}
+        assert (await stats(topic="orders")).offsetTable == {}
+        assert len((await stats(topicList="orders")).offsetTable) == 1  # as observed of RocketMQ 5.5.0
 
         who = await client.ask(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, TopicRequestHeader("orders"))
         assert GroupList.decode(who.body).groupList == ["g"]
