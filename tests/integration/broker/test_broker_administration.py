@@ -458,7 +458,7 @@ def test_heartbeats_make_clients_known(on_broker) -> None:
         (
             RequestCode.CONSUMER_SEND_MSG_BACK,
             ConsumerSendMsgBackRequestHeader(0, "nobody", 0),
-            ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+            ResponseCode.SYSTEM_ERROR,
         ),
         (
             RequestCode.CONSUMER_SEND_MSG_BACK,
