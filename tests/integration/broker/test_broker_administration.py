@@ -627,6 +627,43 @@ def test_messages_are_found_by_key(on_broker) -> None:
     on_broker(talk)
 
 
+def test_messages_are_found_by_tags(on_broker) -> None:
+    """As `mqadmin queryMsgByKey -p T` of RocketMQ 5.5.0 asks: the newest, within times, the older first; "Aa" and "BB"
+    have one hash."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await client.create_topic("orders", 2)
+        for number, tags in enumerate(["Aa", "BB", "Aa", "", "paid"]):
+            await client.send(
+                "orders", b"%d" % number, {"TAGS": tags, "KEYS": "k"} if tags else {"KEYS": "k"}, e=number % 2
+            )
+        times = {
+            bytes(record.body): record.store_timestamp_ms
+            for queue_id in (0, 1)
+            for record in bench.records(await client.pull("orders", queueId=queue_id))
+        }
+
+        async def found(key: str, most: int = 32, begin: int = 0, end: int = 1 << 62, **fields) -> list[bytes]:
+            header = QueryMessageRequestHeader("orders", key, most, begin, end, **fields)
+            answer = await client.ask(RequestCode.QUERY_MESSAGE, header)
+            assert answer.code in (0, ResponseCode.QUERY_NOT_FOUND)
+            return [bytes(record.body) for record in bench.records(answer)]
+
+        assert await found("Aa", indexType="T") == [b"0", b"2"]
+        assert await found("BB", indexType="T") == [b"1"]
+        assert await found("paid", indexType="T") == [b"4"]
+        assert await found("Aa", 1, indexType="T") == [b"2"]
+        assert await found("Aa", 0, indexType="T") == []
+        assert await found("Aa", indexType="T", begin=times[b"4"] + 1) == []
+        assert await found("Aa", indexType="T", end=times[b"0"] - 1) == []
+        assert await found("k", indexType="T") == []
+        assert await found("Aa") == []
+        assert len(await found("k", indexType="K")) == 5
+
+    on_broker(talk)
+
+
 def test_as_many_messages_of_a_key_are_found_as_fit_into_an_answer(on_broker) -> None:
     """No client takes a frame of more than 16 MiB."""
 
