@@ -115,6 +115,7 @@ RIGHTS: Final[Mapping[int, tuple[Part, ...]]] = MappingProxyType(
         ),
         RequestCode.DELETE_SUBSCRIPTIONGROUP: (on_group(DELETE, field="groupName"),),
         RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: (on_group(GET, field="group"),),
+        RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN: (on_group(UPDATE, field="group"), on_topic(UPDATE)),
         RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: (on_every(ResourceType.GROUP, GET, LIST),),
         RequestCode.GET_CONSUME_STATS: (
             on_group(GET),

@@ -44,7 +44,7 @@ class DeadLetters:
     def divert(self, header: SendMessageRequestHeaderV2) -> tuple[SendMessageRequestHeaderV2, OnStored | None]:
         """A send to a retry topic as it is, or to the dead letters, and who counts those when one is stored. Raises
         GroupNotFound."""
-        group = self._groups.require(header.b.removeprefix(RETRY_PREFIX))
+        group = self._groups.find_or_create(header.b.removeprefix(RETRY_PREFIX), self._clock.now_ms())
         limit = group.retryMaxTimes if header.l is None else header.l
         is_sent_again = header.l is None and not header.j
         is_given_up = (header.j or 0) > limit

@@ -6,7 +6,7 @@ RocketMQ: SubscriptionGroupManager; spec: requests, sections 1.1 and 7, semantic
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -19,6 +19,8 @@ from rmqspark.protocol.names import PREDEFINED_GROUPS, check_group, is_system_gr
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+_PULLS: Final = 4  # RocketMQ's bit for them in its forbiddenTable
+
 
 class SubscriptionGroups:
     """All consumer groups of one broker, at most `max_groups`."""
@@ -28,6 +30,7 @@ class SubscriptionGroups:
         self._auto_create = auto_create
         self._max_groups = max_groups
         self._groups = {name: SubscriptionGroupConfig(groupName=name) for name in sorted(PREDEFINED_GROUPS)}
+        self._forbidden: dict[str, dict[str, int]] = {}  # by group and topic
 
     @property
     def revision(self) -> int:
@@ -70,6 +73,24 @@ class SubscriptionGroups:
             raise NoPermission(f"Group {config.groupName!r} is not allowed to consume.")
         return config
 
+    def may_pull(self, group: str, topic: str) -> bool:
+        """Whether nobody has forbidden it to read this topic by its subscription."""
+        return not self._forbidden.get(group, {}).get(topic, 0) & _PULLS
+
+    def forbid_pulls(self, group: str, topic: str, now_ms: int, *, forbidden: bool) -> None:
+        """Forbids a group to read a topic by its subscription, or takes that back."""
+        topics = self._forbidden.setdefault(group, {})
+        known = topics.get(topic, 0)
+        bits = known | _PULLS if forbidden else known & ~_PULLS
+        if bits:
+            topics[topic] = bits
+        else:
+            topics.pop(topic, None)
+        if not topics:
+            del self._forbidden[group]
+        if bits != known:
+            self.version = self.version.next(now_ms)
+
     def put(self, config: SubscriptionGroupConfig, now_ms: int) -> bool:
         """Creates or replaces a group; False if it is so already. Raises InvalidName, NoPermission over the limit."""
         known = self._groups.get(config.groupName)
@@ -88,6 +109,7 @@ class SubscriptionGroups:
 
     def remove(self, group: str, now_ms: int) -> bool:
         """Whether there was such a group."""
+        self._forbidden.pop(group, None)
         if self._groups.pop(group, None) is None:
             return False
         self.version = self.version.next(now_ms)
@@ -95,7 +117,8 @@ class SubscriptionGroups:
 
     def table(self) -> SubscriptionGroupTable:
         """In the form of config/subscriptionGroup.json."""
-        return SubscriptionGroupTable(subscriptionGroupTable=dict(self._groups), dataVersion=self.version)
+        forbidden = {group: dict(topics) for group, topics in self._forbidden.items()}
+        return SubscriptionGroupTable(dict(self._groups), forbidden, self.version)
 
     def follow(self, table: SubscriptionGroupTable, now_ms: int) -> None:
         """Becomes what a master's table is. Raises InvalidName."""
@@ -103,12 +126,13 @@ class SubscriptionGroups:
             check_group(name): msgspec.structs.replace(config, groupName=name)
             for name, config in table.subscriptionGroupTable.items()
         }
-        if told != self._groups:
-            self._groups = told
+        if told != self._groups or table.forbiddenTable != self._forbidden:
+            self._groups, self._forbidden = told, table.forbiddenTable
             self.version = self.version.next(now_ms)
 
     def load(self, table: SubscriptionGroupTable) -> None:
         """Takes over a stored table. Raises InvalidName for names no group may have."""
         for name, config in table.subscriptionGroupTable.items():
             self._groups[check_group(name)] = msgspec.structs.replace(config, groupName=name)
+        self._forbidden = table.forbiddenTable
         self.version = table.dataVersion

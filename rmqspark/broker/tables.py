@@ -61,7 +61,9 @@ class BrokerTables:
         offsets = ConsumerOffsets()
         topics_json = _load(files, "topics.json", TopicConfigTable, topics.load)
         groups_json = _load(files, "subscriptionGroup.json", SubscriptionGroupTable, groups.load)
-        offsets_json = _load(files, "consumerOffset.json", ConsumerOffsetTable, offsets.load)
+        offsets_json = _load(
+            files, "consumerOffset.json", ConsumerOffsetTable, offsets.load, else_of="lmqConsumerOffset.json"
+        )
         resets_json = _load(files, "offsetResets.json", ConsumerOffsetTable, offsets.resets.load)
         locks = QueueLocks(lease_ms=config.consume_group_lock_live_time)
         monotonic_ms = clock.monotonic_ms()
@@ -141,10 +143,15 @@ class BrokerTables:
             self._saved = asked
 
 
-def _load(files: FileSystem, name: str, kind: type[T], take: Callable[[T], None]) -> Loaded:
-    """Has `take` take over what the file holds, if there is one. Raises DamagedFile."""
+def _load(
+    files: FileSystem, name: str, kind: type[T], take: Callable[[T], None], *, else_of: str | None = None
+) -> Loaded:
+    """Has `take` take over what the file holds, if there is one; else what another does, in which RocketMQ's broker
+    keeps the same by other settings (there enableLmq). Raises DamagedFile."""
     file = JsonTable(files, f"config/{name}")
     stored = file.load(lambda text: kind.decode(text.encode()))
+    if stored is None and else_of is not None:
+        stored = JsonTable(files, f"config/{else_of}").load(lambda text: kind.decode(text.encode()))
     if file.warning:
         log.warning("a table was read from its copy", reason=file.warning)
     if stored is None:

@@ -19,12 +19,14 @@ from rmqspark.protocol.names import (
     BENCHMARK_TOPIC,
     DLQ_PREFIX,
     HALF_TOPIC,
+    HIDDEN_TOPICS,
     MAX_DELAY_LEVEL,
     OFFSET_MOVED_EVENT_TOPIC,
     OP_HALF_TOPIC,
     RETRY_PREFIX,
     SCHEDULE_TOPIC,
     SELF_TEST_TOPIC,
+    SYSTEM_TOPICS,
     TIMER_TOPIC,
     TRACE_TOPIC,
     Perm,
@@ -174,7 +176,8 @@ class TopicTable:
         return topic in self._own_names or is_system_topic(topic)
 
     def system_names(self) -> list[str]:
-        return sorted(self._own_names)
+        """What no user's topic is called, whether it is there or not."""
+        return sorted(self._own_names | SYSTEM_TOPICS - HIDDEN_TOPICS)
 
     def table(self) -> TopicConfigTable:
         """In the form of config/topics.json and of registrations."""

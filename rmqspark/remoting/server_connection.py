@@ -118,14 +118,14 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def send_request_oneway(self, code: int, header: msgspec.Struct | None = None, body: Body = b"") -> None:
         """Sends a request of ours that needs no answer."""
-        self.send(encode_request(code, self._calls.next_opaque(), header, body, oneway=True))
+        self.send(encode_request(code, self._calls.next_opaque(), header, body, oneway=True, language="JAVA"))
 
     async def call(
         self, code: int, header: msgspec.Struct | None = None, body: Body = b"", *, timeout_ms: int
     ) -> Response:
         """Sends a request of ours and waits for the client's answer."""
         return await self._calls.call(
-            lambda opaque: self.send(encode_request(code, opaque, header, body)), code, timeout_ms
+            lambda opaque: self.send(encode_request(code, opaque, header, body, language="JAVA")), code, timeout_ms
         )
 
     def deliver(self, response: Response) -> None:

@@ -320,6 +320,12 @@ class MessageStore:
         """Records stored in [begin_ms, end_ms] under a key with the hash of this one; see `KeySearch.run`."""
         return self._storeys.key_search.run(topic, key, begin_ms, end_ms, max_count, max_bytes)
 
+    def query_tags(
+        self, topic: str, tags: str, begin_ms: int, end_ms: int, max_count: int, *, max_bytes: int
+    ) -> list[bytes]:
+        """The newest records stored in [begin_ms, end_ms] with these tags; see `TagSearch.run`."""
+        return self._storeys.tag_search.run(topic, tags, begin_ms, end_ms, max_count, max_bytes)
+
     def walk_key(self, topic: str, key: str, begin_ms: int, end_ms: int, limits: WalkLimits) -> Walked:
         """The same from a place in the log downwards; see `KeySearch.walk`."""
         return self._storeys.key_search.walk(topic, key, begin_ms, end_ms, limits)

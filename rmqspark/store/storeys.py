@@ -30,6 +30,7 @@ from rmqspark.store.reading.key_search import KeySearch
 from rmqspark.store.reading.range_reader import RangeReader
 from rmqspark.store.reading.readable_queues import ReadableQueues
 from rmqspark.store.reading.reader import Reader
+from rmqspark.store.reading.tag_search import TagSearch
 from rmqspark.store.reading.time_search import TimeSearch
 from rmqspark.store.recovery import run_marker
 from rmqspark.store.recovery.recovery import Recovery
@@ -104,6 +105,7 @@ class Storeys:
         self.range_reader = RangeReader(self.log, self.queues, collector)
         self.key_search = KeySearch(self.log, self.index)
         self.times = TimeSearch(self.log)
+        self.tag_search = TagSearch(self.log, self.queues, self.times)
         recent_bytes = memory_bytes() * self._config.access_message_in_memory_max_ratio // 100
         self.readable_queues = ReadableQueues(self.queues, self.log, self.times, recent_bytes)
 

@@ -66,15 +66,15 @@ class ConsumerOffsetHandlers:
         }
 
     def query(self, request: Request[QueryConsumerOffsetRequestHeader]) -> Reply:
-        """Nothing stored is 0 for a known group while message 0 of the queue is still recent, and unknown otherwise.
+        """Nothing stored is 0 while message 0 of the queue is still recent, and unknown otherwise.
 
-        So a new group on a young topic starts at the beginning, whatever its consumeFromWhere says.
+        So a new group on a young topic starts at the beginning, whatever its consumeFromWhere says; also one whose
+        consumer asks before the broker has heard of it.
         """
         header = request.header
         offset = self._offsets.committed(header.consumerGroup, header.topic, header.queueId)
         if offset is None:
-            is_known = self._groups.get(header.consumerGroup) is not None
-            if not is_known or header.setZeroIfNotFound is False or not self._is_young(header.topic, header.queueId):
+            if header.setZeroIfNotFound is False or not self._is_young(header.topic, header.queueId):
                 raise OffsetNotFound("Not found, maybe this group consumer boot first")  # RocketMQ's words
             offset = 0
         return Reply(OffsetResponseHeader(offset))

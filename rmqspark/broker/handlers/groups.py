@@ -1,7 +1,9 @@
 """Consumer groups as operators see them: UPDATE_AND_CREATE_SUBSCRIPTIONGROUP (200) and its list (225),
-DELETE_SUBSCRIPTIONGROUP (207), GET_SUBSCRIPTIONGROUP_CONFIG (352), GET_ALL_SUBSCRIPTIONGROUP_CONFIG (201).
+DELETE_SUBSCRIPTIONGROUP (207), GET_SUBSCRIPTIONGROUP_CONFIG (352), GET_ALL_SUBSCRIPTIONGROUP_CONFIG (201),
+UPDATE_AND_GET_GROUP_FORBIDDEN (353).
 
-RocketMQ's AdminBrokerProcessor; spec: requests, sections 6 and 7. A change is answered when it is on disk.
+RocketMQ's AdminBrokerProcessor; spec: requests, sections 6 and 7. A change is answered when it is on disk. As there,
+the attributes of a configuration are changes to those of the group.
 """
 
 from __future__ import annotations
@@ -9,13 +11,22 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
+from rmqspark.broker.attributes import change_group_attributes
 from rmqspark.broker.paging import page_of
 from rmqspark.errors import InvalidArgument, RmqError
-from rmqspark.protocol.bodies.admin import SubscriptionGroupConfig, SubscriptionGroupList, SubscriptionGroupTable
+from rmqspark.protocol.bodies.admin import (
+    GroupForbidden,
+    SubscriptionGroupConfig,
+    SubscriptionGroupList,
+    SubscriptionGroupTable,
+)
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.admin import (
     DeleteSubscriptionGroupRequestHeader,
     GetSubscriptionGroupConfigRequestHeader,
+    GroupForbiddenRequestHeader,
 )
 from rmqspark.protocol.headers.cluster import (
     GetAllSubscriptionGroupRequestHeader,
@@ -56,6 +67,7 @@ class GroupHandlers:
             RequestCode.DELETE_SUBSCRIPTIONGROUP: Route(DeleteSubscriptionGroupRequestHeader, self.delete),
             RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: Route(GetSubscriptionGroupConfigRequestHeader, self.config),
             RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: Route(GetAllSubscriptionGroupRequestHeader, self.all),
+            RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN: Route(GroupForbiddenRequestHeader, self.forbidden),
         }
 
     def update(self, request: Request[NoFields]) -> Awaitable[Reply]:
@@ -92,14 +104,27 @@ class GroupHandlers:
         )
         page = SubscriptionGroupTable(
             subscriptionGroupTable={name: table.subscriptionGroupTable[name] for name in names},
+            forbiddenTable=table.forbiddenTable,
             dataVersion=table.dataVersion,
         )
         return Reply(GetAllSubscriptionGroupResponseHeader(len(table.subscriptionGroupTable)), page.encode())
 
-    def _put_all(self, configs: list[SubscriptionGroupConfig]) -> Awaitable[Reply]:
+    def forbidden(self, request: Request[GroupForbiddenRequestHeader]) -> Reply | Awaitable[Reply]:
+        """Whether a group may read a topic by its subscription, after `readable` has changed it where that is given.
+        To be told is asked of any names, to change it of those that are there."""
+        group, topic, readable = request.header.group, request.header.topic, request.header.readable
+        if readable is not None:
+            self._groups.require(group)
+            self._tables.topics.require(topic)
+            self._groups.forbid_pulls(group, topic, self._clock.now_ms(), forbidden=not readable)
+        told = Reply(body=GroupForbidden(group, topic, self._groups.may_pull(group, topic)).encode())
+        return told if readable is None else self._after_saving(reply=told)
+
+    def _put_all(self, told: list[SubscriptionGroupConfig]) -> Awaitable[Reply]:
         """All are checked before the first is taken."""
         creation = self._creations.of_group()
         try:
+            configs = [self._changed(each) for each in told]
             for config in configs:
                 self._check(config)
             self._groups.require_room([config.groupName for config in configs])
@@ -109,6 +134,13 @@ class GroupHandlers:
             creation.failed()
             raise
         return self._after_saving(creation)
+
+    def _changed(self, told: SubscriptionGroupConfig) -> SubscriptionGroupConfig:
+        """As told, with the attributes that it then has."""
+        known = self._groups.get(told.groupName)
+        current = {} if known is None else known.attributes
+        attributes = change_group_attributes(current, told.attributes, creating=known is None)
+        return msgspec.structs.replace(told, attributes=attributes)
 
     def _check(self, config: SubscriptionGroupConfig) -> None:
         name = check_group(config.groupName)
@@ -123,7 +155,7 @@ class GroupHandlers:
                 f"The configuration of group {name!r} has {size_bytes} bytes; {_MOST_BYTES} are allowed."
             )
 
-    async def _after_saving(self, creation: Creation | None = None) -> Reply:
+    async def _after_saving(self, creation: Creation | None = None, reply: Reply | None = None) -> Reply:
         with creation or nullcontext():
             await self._tables.save()
-        return Reply()
+        return reply or Reply()

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from rmqspark.broker.clients import Member
 from rmqspark.broker.subscriptions import parse_subscription
-from rmqspark.errors import GroupNotFound, InvalidArgument, InvalidFilter, ServerFault
+from rmqspark.errors import GroupNotFound, InvalidArgument, InvalidFilter, InvalidName, ServerFault
 from rmqspark.protocol.bodies.client import SQL92, CheckClientConfigBody, ConsumerListBody, HeartbeatData
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.filters import MAX_EXPRESSION_BYTES, MAX_SQL_BYTES
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
 _MOST_SUBSCRIPTIONS: Final = 1024  # of one group
 _LONGEST_WORD: Final = 64
+_LONGEST_PRODUCER_GROUP: Final = 255
 _HEARTBEAT_V2 = {"IS_SUPPORT_HEART_BEAT_V2": "true", "IS_SUB_CHANGE": "true"}
 
 
@@ -105,11 +108,17 @@ class HeartbeatHandlers:
         self._notify(self._clients.expire(self._clock.monotonic_ms()))
 
     def _register(self, data: ConsumerData, member: Member, keep_subscriptions: bool) -> bool:
-        """One consumer group of a heartbeat; returns whether its retry topic had to be made."""
+        """One consumer group of a heartbeat; returns whether its retry topic had to be made.
+
+        A group that cannot be is left out in silence, as in RocketMQ: its pulls are refused. So is a topic that cannot
+        be, to which some client subscribes among others: to refuse all for it would stop its consumer.
+        """
         try:
-            config = self._groups.find_or_create(data.groupName, self._clock.now_ms())
-        except GroupNotFound:
-            return False  # RocketMQ leaves such a group out in silence; its pulls are refused
+            config = self._groups.find_or_create(check_group(data.groupName), self._clock.now_ms())
+        except (GroupNotFound, InvalidName):
+            return False
+        possible = [each for each in data.subscriptionDataSet if _can_be_topic(each.topic)]
+        data = msgspec.structs.replace(data, subscriptionDataSet=possible)
         made_topic = self._topics.ensure_retry(data.groupName, config.retryQueueNums, self._clock.now_ms())
         if self._clients.register_consumer(data, member, keep_subscriptions=keep_subscriptions):
             self._notify([data.groupName])
@@ -132,19 +141,29 @@ class HeartbeatHandlers:
 
 
 def _check(data: HeartbeatData) -> None:
-    """Raises InvalidArgument before anything of a heartbeat is taken in that has bad names, or more than is kept."""
+    """Raises InvalidArgument before anything of a heartbeat is taken in that has more than is kept.
+
+    Producers may call their group anything, as in RocketMQ: it is only ever compared.
+    """
     check_client_id(data.clientID)
     for producer in data.producerDataSet:
-        check_group(producer.groupName)
+        if not 0 < len(producer.groupName) <= _LONGEST_PRODUCER_GROUP:
+            raise InvalidArgument(f"The name of a producer's group has 1 to {_LONGEST_PRODUCER_GROUP} characters.")
     for consumer in data.consumerDataSet:
-        check_group(consumer.groupName)
         if len(consumer.subscriptionDataSet) > _MOST_SUBSCRIPTIONS:
             raise InvalidArgument(f"Group {consumer.groupName!r} subscribes to more than {_MOST_SUBSCRIPTIONS} topics.")
         _check_words(consumer.consumeType, consumer.messageModel, consumer.consumeFromWhere)
         for subscription in consumer.subscriptionDataSet:
-            check_topic(subscription.topic)
             _check_words(subscription.expressionType)
             _check_expression(subscription)
+
+
+def _can_be_topic(name: str) -> bool:
+    try:
+        check_topic(name)
+    except InvalidName:
+        return False
+    return True
 
 
 def _check_words(*words: str) -> None:

@@ -1,4 +1,4 @@
-"""QUERY_MESSAGE (12) and VIEW_MESSAGE_BY_ID (33): single messages by key or place.
+"""QUERY_MESSAGE (12) and VIEW_MESSAGE_BY_ID (33): single messages by key, tags or place.
 
 RocketMQ's QueryMessageProcessor; spec: requests, section 5. Readers test keys themselves, since the index knows only
 hashes. Messages of another topic are left out here: who may read a topic could find keys of it that have the hash of
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from rmqspark.store.message_store import MessageStore
 
 _MOST_MESSAGES: Final = 64
+_BY_TAGS: Final = "T"  # of RocketMQ's other types, keys and unique keys, it is the same index
 
 
 class MessageHandlers:
@@ -51,7 +52,8 @@ class MessageHandlers:
             return self._walk(header, header.belowPhyOffset)
         by_unique_key = request.fields.get(UNIQUE_KEY_QUERY) == "true"
         max_count = self._default_max if by_unique_key else header.maxNum
-        found = self._store.query(
+        by_tags = header.indexType == _BY_TAGS and not by_unique_key
+        found = (self._store.query_tags if by_tags else self._store.query)(
             header.topic,
             header.key,
             header.beginTimestamp,

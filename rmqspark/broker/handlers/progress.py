@@ -91,11 +91,11 @@ class ProgressHandlers:
         return Reply(body=TopicList(self._offsets.topics_of(request.header.group)).encode())
 
     def _consumed_topics(self, header: GetConsumeStatsRequestHeader) -> Iterable[str]:
-        """The topics named, else those the group has offsets in; while it is online only those it subscribes to."""
+        """Those of a list as they are. Else the one named, or those the group has offsets in; while it is online only
+        those it subscribes to."""
         if header.topicList:
-            topics = [name for name in dict.fromkeys(header.topicList.split(";")) if name]
-        else:
-            topics = [header.topic] if header.topic else self._offsets.topics_of(header.consumerGroup)
+            return [name for name in dict.fromkeys(header.topicList.split(";")) if name]
+        topics = [header.topic] if header.topic else self._offsets.topics_of(header.consumerGroup)
         online = self._clients.consumer_group(header.consumerGroup)
         return topics if online is None else [name for name in topics if name in online.subscriptions]
 

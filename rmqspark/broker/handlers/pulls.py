@@ -152,6 +152,8 @@ class PullHandlers:
             raise SubscriptionNotFound(f"No consumer of group {header.consumerGroup!r} is known to be online.")
         if online.broadcasts and not group.consumeBroadcastEnable:
             raise NoPermission(f"Group {group.groupName!r} is not allowed to consume by broadcast.")
+        if not self._groups.may_pull(group.groupName, header.topic):
+            raise NoPermission(f"Group {group.groupName!r} is forbidden to consume topic {header.topic!r}.")
         subscription = online.subscriptions.get(header.topic)
         if subscription is None:
             raise SubscriptionNotFound(f"Group {group.groupName!r} does not subscribe to topic {header.topic!r}.")

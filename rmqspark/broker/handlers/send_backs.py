@@ -77,10 +77,11 @@ class SendBackHandlers:
     async def send_back(self, request: Request[ConsumerSendMsgBackRequestHeader]) -> Reply:
         """Answered when the message is as safe as the flush mode promises, and its topic there to stay.
 
-        A group that has no queues for retries wants none: its messages are dropped, as in RocketMQ.
+        A group that has no queues for retries wants none: its messages are dropped, as in RocketMQ. One that is not
+        there, since an operator has deleted it say, is made by use, if that is allowed.
         """
         header = request.header
-        group = self._groups.require(header.group)
+        group = self._groups.find_or_create(header.group, self._clock.now_ms())
         if group.retryQueueNums <= 0:
             return Reply()
         record = self._record(header.offset)

@@ -11,8 +11,31 @@ from rmqspark.protocol.bodies.route import DataVersion, TopicConfig
 from rmqspark.protocol.headers.types import Int32, Int64
 
 
+class ExponentialRetryPolicy(Body):
+    initial: Int64 = 5_000  # ms, as is max
+    max: Int64 = 7_200_000
+    multiplier: Int64 = 2
+
+
+class CustomizedRetryPolicy(Body):
+    next: list[Int64] | None = None  # ms, by how often it was tried; None: the delay levels
+
+
 class GroupRetryPolicy(Body):
-    type: str = "CUSTOMIZED"
+    """After which times POP consumers get a message again; kept for RocketMQ's brokers, which go by it."""
+
+    type: str = "CUSTOMIZED"  # or EXPONENTIAL
+    exponentialRetryPolicy: ExponentialRetryPolicy | None = None
+    customizedRetryPolicy: CustomizedRetryPolicy | None = None
+
+
+class SimpleSubscriptionData(Body):
+    """What a group is said to subscribe to in its configuration; kept, too."""
+
+    topic: str = ""
+    expressionType: str | None = None
+    expression: str | None = None
+    version: Int64 = 0
 
 
 class SubscriptionGroupConfig(Body):
@@ -31,12 +54,15 @@ class SubscriptionGroupConfig(Body):
     notifyConsumerIdsChangedEnable: bool = True
     groupSysFlag: Int32 = 0
     consumeTimeoutMinute: Int32 = 15
-    subscriptionDataSet: list[SubscriptionData] | None = None
+    subscriptionDataSet: list[SimpleSubscriptionData] | None = None
     attributes: dict[str, str] = {}
 
 
 class SubscriptionGroupTable(Body):
-    """A broker's groups, as answered to GET_ALL_SUBSCRIPTIONGROUP_CONFIG and kept in subscriptionGroup.json."""
+    """A broker's groups, as answered to GET_ALL_SUBSCRIPTIONGROUP_CONFIG and kept in subscriptionGroup.json.
+
+    `forbiddenTable` has what is forbidden to a group of a topic: bits, of which 4 is to pull by its subscription.
+    """
 
     subscriptionGroupTable: dict[str, SubscriptionGroupConfig] = {}
     forbiddenTable: dict[str, dict[str, Int32]] = {}
@@ -47,6 +73,14 @@ class SubscriptionGroupList(Body):
     """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST."""
 
     groupConfigList: list[SubscriptionGroupConfig] = []
+
+
+class GroupForbidden(Body):
+    """Answers UPDATE_AND_GET_GROUP_FORBIDDEN."""
+
+    group: str = ""
+    topic: str = ""
+    readable: bool = True
 
 
 class TopicConfigList(Body):

@@ -166,6 +166,7 @@ class QueryMessageRequestHeader(Header):
     beginTimestamp: Int64
     endTimestamp: Int64
     belowPhyOffset: Int64 | None = None  # ours: the newest of those that lie below
+    indexType: str | None = None  # T: `key` is a message's tags (RocketMQ 5.5)
 
 
 class QueryMessageResponseHeader(Header):

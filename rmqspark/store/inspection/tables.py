@@ -29,6 +29,7 @@ _KNOWN: dict[str, Callable[[bytes], object]] = {
     "topics.json": TopicConfigTable.decode,
     "subscriptionGroup.json": SubscriptionGroupTable.decode,
     "consumerOffset.json": ConsumerOffsetTable.decode,
+    "lmqConsumerOffset.json": ConsumerOffsetTable.decode,  # the same of a broker with enableLmq
     "offsetResets.json": ConsumerOffsetTable.decode,
     "queueLeases.json": QueueLeaseTable.decode,
 }

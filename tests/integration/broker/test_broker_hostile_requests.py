@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rmqspark.protocol.bodies.admin import SubscriptionGroupConfig, TopicConfigList
+from rmqspark.protocol.bodies.admin import SimpleSubscriptionData, SubscriptionGroupConfig, TopicConfigList
 from rmqspark.protocol.bodies.client import ConsumerData, HeartbeatData, LockBatchBody, SubscriptionData
 from rmqspark.protocol.bodies.route import TopicConfig
 from rmqspark.protocol.codes import RequestCode, ResponseCode
@@ -71,8 +71,8 @@ def test_a_lock_needs_an_owner_with_a_name(on_broker: Callable[..., Any], client
         SubscriptionGroupConfig("hostile", retryQueueNums=2**31 - 1),
         SubscriptionGroupConfig("hostile", retryQueueNums=1_025),
         SubscriptionGroupConfig("hostile", retryQueueNums=-1),
-        SubscriptionGroupConfig("hostile", attributes={"a": "b" * 20_000}),
-        SubscriptionGroupConfig("hostile", subscriptionDataSet=[SubscriptionData("t")] * 1_000),
+        SubscriptionGroupConfig("hostile", attributes={"+lite.bind.topic": "b" * 20_000}),
+        SubscriptionGroupConfig("hostile", subscriptionDataSet=[SimpleSubscriptionData("t")] * 1_000),
     ],
     ids=["2^31 retry queues", "1,025 retry queues", "-1 retry queue", "long attribute", "many subscriptions"],
 )

@@ -17,7 +17,9 @@ from rmqspark.protocol.headers.consume import (
     SearchOffsetRequestHeader,
     UpdateConsumerOffsetRequestHeader,
 )
+from rmqspark.store.json_table import JsonTable
 from rmqspark.testing.manual_clock import ManualClock
+from rmqspark.testing.memory_files import MemoryFileSystem
 
 pytestmark = pytest.mark.integration
 
@@ -38,13 +40,14 @@ async def ready(bench):
         ("g", 1, True, "0"),
         ("g", 1, False, None),
         ("g", 0, None, None),  # there is no message 0
-        ("nobody", 1, None, None),
+        ("nobody", 1, None, "0"),  # as observed of RocketMQ 5.5.0: who asks first is heard of later
+        ("nobody", 1, False, None),
     ],
 )
 def test_a_group_that_never_committed_begins_where_rocketmq_says(
     on_broker, group, messages, zero_if_not_found, answer
 ) -> None:
-    """0 for a known group while the first message is recent, else 22: unknown."""
+    """0 while the first message is recent, else 22: unknown."""
 
     async def talk(bench) -> None:
         client = await ready(bench)
@@ -58,6 +61,33 @@ def test_a_group_that_never_committed_begins_where_rocketmq_says(
             assert (asked.code, asked.fields["offset"]) == (0, answer)
 
     on_broker(talk)
+
+
+def test_what_rocketmq_knew_with_light_queues_switched_on_is_known(on_broker) -> None:
+    """Observed of its broker 5.5.0 with enableLmq=true: all offsets are in a file of another name."""
+    files = MemoryFileSystem()
+    store = files.within("store")
+
+    async def fill(bench) -> None:
+        client = await bench.connect()
+        for _ in range(5):
+            await client.send("orders")
+
+    async def asked(bench) -> str:
+        client = await bench.connect()
+        header = QueryConsumerOffsetRequestHeader("g", "orders", 0)
+        return (await client.ask(RequestCode.QUERY_CONSUMER_OFFSET, header)).fields["offset"]
+
+    on_broker(fill, files=files)
+    for name in store.listdir("config"):
+        if name.startswith("consumerOffset.json"):
+            store.unlink(f"config/{name}")
+    JsonTable(store, "config/lmqConsumerOffset.json").save(
+        '{"dataVersion":{"counter":0,"stateVersion":0,"timestamp":1795776045000},'
+        '"groupTopicMap":{"g":["orders"]},"lmqOffsetTable":{"%LMQ%one@g":3},"offsetTable":{"orders@g":{0:3,1:0}},'
+        '"pullOffsetTable":{}}'
+    )
+    assert on_broker(asked, files=files) == "3"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from rmqspark.protocol.bodies.admin import DelayOffsetTable, SubscriptionGroupCo
 from rmqspark.protocol.bodies.client import ConsumerData, HeartbeatData, LockBatchBody, Queue
 from rmqspark.protocol.bodies.route import TopicConfig
 from rmqspark.protocol.codes import RequestCode, ResponseCode
-from rmqspark.protocol.headers.admin import TopicRequestHeader
+from rmqspark.protocol.headers.admin import DeleteSubscriptionGroupRequestHeader, TopicRequestHeader
 from rmqspark.protocol.headers.consume import ConsumerSendMsgBackRequestHeader
 from rmqspark.protocol.names import SCHEDULE_TOPIC
 from rmqspark.protocol.records.message_id import offset_msg_id
@@ -277,6 +277,23 @@ def test_a_group_that_wants_retries_after_all_gets_queues_for_them(on_broker) ->
         assert len(await all_of(bench, client, SCHEDULE_TOPIC, 0)) == 1
 
     on_broker(talk, clock=ManualClock())
+
+
+@pytest.mark.parametrize(("auto_create", "code"), [(True, 0), (False, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)])
+def test_a_group_that_was_deleted_loses_no_message_that_it_failed(on_broker, auto_create: bool, code: int) -> None:
+    """Observed of RocketMQ 5.5.0: it is made again by what its members send back, as by what they pull."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        body = SubscriptionGroupConfig(groupName="g").encode()
+        assert (await client.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, body)).code == 0
+        record = await sent_to_group_g(client, bench)
+        for again in (lambda: send_back(client, record, 1), lambda: client.send("%RETRY%g", j=1)):
+            deletion = DeleteSubscriptionGroupRequestHeader("g")
+            assert (await client.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, deletion)).code == 0
+            assert (await again()).code == code
+
+    on_broker(talk, clock=ManualClock(), auto_create_subscription_group=auto_create)
 
 
 @pytest.mark.parametrize("offset", [-1, 3, 1 << 40])

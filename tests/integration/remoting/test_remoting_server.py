@@ -399,7 +399,7 @@ def test_async_handlers_run_side_by_side(serve: Any, raw_client: Any) -> None:
 
 
 def test_the_server_asks_and_the_client_answers(serve: Any, raw_client: Any) -> None:
-    """The server may ask its clients; their answers find the question."""
+    """The server may ask its clients, in the name of JAVA as it answers; their answers find the question."""
     seen: list[Connection] = []
 
     async def ask_back(request: Request[Any]) -> Reply:
@@ -411,7 +411,7 @@ def test_the_server_asks_and_the_client_answers(serve: Any, raw_client: Any) -> 
     client = raw_client(served.address)
     client.request(ECHO, 77)
     question, _ = client.receive()
-    assert question.code == RequestCode.GET_CONSUMER_RUNNING_INFO
+    assert (question.code, question.language) == (RequestCode.GET_CONSUMER_RUNNING_INFO, "JAVA")
     client.socket.sendall(b"".join(encode_response(question.opaque + 1, 0, remark="nobody asked")))
     client.socket.sendall(b"".join(encode_response(question.opaque, 0, remark="fine")))
     command, _ = client.receive()
@@ -419,6 +419,7 @@ def test_the_server_asks_and_the_client_answers(serve: Any, raw_client: Any) -> 
     served.run(lambda: seen[0].send_request_oneway(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED))
     note, _ = client.receive()
     assert (note.code, note.is_oneway) == (RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, True)
+    assert note.language == "JAVA"
 
 
 def test_a_question_to_a_client_that_goes(serve: Any, raw_client: Any) -> None:

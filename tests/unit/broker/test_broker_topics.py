@@ -194,6 +194,9 @@ def test_attributes_change_as_they_are_told(current, changes, creating, expected
         ("+cleanup.policy=COMPACTION", True),
         ("+queue.type=SimpleCQ", False),
         ("+reserve.time=soon", True),
+        ("+reserve.time=-2", True),
+        ("+message.type=LITE", True),
+        ("+message.type=PRIORITY", True),
         ("+message.type=FIFO,+message.type=DELAY", True),
     ],
 )
