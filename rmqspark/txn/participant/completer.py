@@ -14,6 +14,7 @@ in several steps, each of whole half batches: other readers wait no longer than 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import chain, groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
@@ -93,11 +94,19 @@ class Completer:
             log.warning("half batches could not be summarized", reason=str(error))
 
     def _record_summary(self) -> int:
+        """One that is too large tells less, then remembers less: without a summary the log could never expire."""
         next_half = self._halves.next_half
-        try:
+        with suppress(InvalidMessage):
             return self._halves.record(self._participant.summary(next_half))
-        except InvalidMessage:  # too large; without a summary the log could never expire
-            return self._halves.record(self._participant.summary(next_half, with_outputs=False))
+        most_idle = self._participant.idle_count
+        while True:
+            less = self._participant.summary(next_half, most_idle=most_idle, with_outputs=False)
+            try:
+                return self._halves.record(less)
+            except InvalidMessage:
+                if not most_idle:
+                    raise
+                most_idle //= 2
 
     def most_output_bytes(self, batch: Batch, attempts: Sequence[AttemptKey]) -> int:
         """How long the account of where these attempts' messages went will be in an event, at most."""

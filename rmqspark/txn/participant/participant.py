@@ -207,11 +207,16 @@ class Participant:
             case Dismissed():
                 self._count_out(transaction.dismiss(batch, log_offset))
 
-    def summary(self, next_half: int, *, with_outputs: bool = True) -> Summary:
+    @property
+    def idle_count(self) -> int:
+        """Of how many transactional ids nothing is held."""
+        return sum(transaction.is_idle for transaction in self._transactions.values())
+
+    def summary(self, next_half: int, *, most_idle: int | None = None, with_outputs: bool = True) -> Summary:
         """Everything, for whoever starts after us. Of those that hold nothing, only the newest are remembered, and
         where messages went not at all if `with_outputs` is too much: that is told, nothing rests on it."""
         idle = [transactional_id for transactional_id, it in self._transactions.items() if it.is_idle]
-        for transactional_id in idle[:-_MOST_IDLE]:
+        for transactional_id in idle[: max(0, len(idle) - (_MOST_IDLE if most_idle is None else most_idle))]:
             del self._transactions[transactional_id]
         if not with_outputs:
             for transaction in self._transactions.values():

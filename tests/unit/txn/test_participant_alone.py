@@ -296,6 +296,22 @@ def test_a_log_that_grows_fast_may_expire_soon(monkeypatch: pytest.MonkeyPatch) 
     assert needed[0] < needed[1] == needed[2] < needed[3]
 
 
+def test_however_many_ids_there_were_a_summary_finds_room(bench: ParticipantBench) -> None:
+    """Without one no file goes any more. Of those that hold nothing it has the newest, as many as a message can."""
+    batches = [Batch(f"id-{number:03}".ljust(255, "x"), 1, 0) for number in range(300)]
+    for batch in batches:
+        bench.send(batch, Sent("t", 0, [b"1"]))
+        bench.drop(batch)
+    fill_files(bench)
+    bench.check_back(seconds=7 * 3_600)
+    expire(bench, keep_from=bench.resolver.needed_offset())
+    assert bench.store.min_physical_offset > 0
+    bench.reopen()
+    known = [bench.participant.concerns(batch) for batch in batches]
+    assert known == sorted(known)
+    assert 5 < sum(known) < 40
+
+
 def test_a_disk_that_is_full_for_others_has_room_for_a_summary(bench: ParticipantBench) -> None:
     """Which lets the files behind the last one go."""
     bench.commit(N0, bench.send(N0, Sent("t", 0, [b"1"])))
