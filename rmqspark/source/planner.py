@@ -125,7 +125,7 @@ def advance(
         if queue in snapshot.ends and queue not in entering
     ]
     # A position of a queue that went with its topic would pass for one in a new topic.
-    carried_on = {queue: at for queue, at in start.positions.items() if queue in snapshot.ends or queue not in replaced}
+    carried_on = {queue: at for queue, at in start.positions.items() if queue not in replaced}
     positions = carried_on | entering
     for backlog, count in zip(backlogs, admit(backlogs), strict=True):
         positions[backlog.queue] = backlog.start + count

@@ -231,6 +231,22 @@ def test_a_waiting_pull_is_answered_by_the_next_message(on_broker) -> None:
     on_broker(talk)
 
 
+def test_a_pull_that_does_not_say_so_does_not_wait(on_broker) -> None:
+    """Whatever it says of how long it would; and one that may wait does not where there is something."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await client.send("orders", b"there")
+        answer = await client.pull("orders", 1, suspendTimeoutMillis=3_600_000)
+        assert (answer.code, answer.remark) == (ResponseCode.PULL_NOT_FOUND, "OFFSET_OVERFLOW_ONE")
+        assert bodies(bench, await client.pull("orders", 0, wait_ms=3_600_000)) == [b"there"]
+        assert (await client.pull("orders", 0, subscription="nothing", wait_ms=3_600_000)).code == (
+            ResponseCode.PULL_RETRY_IMMEDIATELY
+        )
+
+    on_broker(talk)
+
+
 def test_a_waiting_pull_is_woken_only_by_the_tags_it_wants(on_broker) -> None:
     """Other tags leave it waiting; the first that fits answers it, with what lies between skipped."""
 

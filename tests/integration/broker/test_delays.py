@@ -349,12 +349,13 @@ def test_a_send_to_the_retry_topic_becomes_a_dead_letter_in_the_end(on_broker) -
         await sent_to_group_g(client, bench)
         properties = {"RETRY_TOPIC": "orders", "DELAY": "3"}
         assert (await client.send("%RETRY%g", b"16th", properties, j=16)).code == 0
+        assert (await client.send("%RETRY%g", b"not yet", properties, j=0, l=0)).code == 0
         assert (await client.send("%RETRY%g", b"17th", properties, j=17)).code == 0
         assert (await client.send("%RETRY%g", b"second", properties, j=2, l=1)).code == 0
         assert (await client.send("%RETRY%g", b"first", properties, j=0, l=-1)).code == 0
         clock.advance(seconds=10)
-        (again,) = await there(bench, client, "%RETRY%g")
-        assert again.body == b"16th"
+        again = await there(bench, client, "%RETRY%g", count=2)
+        assert [record.body for record in again] == [b"16th", b"not yet"]
         dead = await all_of(bench, client, "%DLQ%g")
         assert [(record.body, record.property_map()["DELAY"]) for record in dead] == [
             (b"17th", "-1"),

@@ -290,7 +290,12 @@ def test_a_batch_of_another_query_is_not_taken_for_this_one(caplog: pytest.LogCa
         ([PLANNED[0], InputRange("g", "t", "a", 1, 0, 9)], "t/a/1 is read up to offset 9 now, and was up to 5 then"),
         ([PLANNED[0], InputRange("g", "t", "a", 1, 0, 3)], "t/a/1 is read up to offset 3 now, and was up to 5 then"),
         ([*PLANNED, InputRange("g", "t", "a", 2, 0, 1)], "t/a/2 is read up to offset 1 now, and was not at all then"),
-        ([*PLANNED, InputRange("g", "t", "a", 2, 0, 1, "m", 4, "run-1")], ""),  # another member's, when it was decided
+        ([*PLANNED, InputRange("g", "t", "a", 2, 0, 1, "m", 4, "run-1")], ""),  # by a run that is over
+        ([*PLANNED, InputRange("g", "t", "a", 2, 0, 1, "m", 4, "run-2")], ""),  # another member's, when it was decided
+        (
+            [PLANNED[0], InputRange("g", "t", "a", 1, 0, 9, "m", 4, "run-2")],
+            "t/a/1 is read up to offset 9 now, and was up to 5 then",
+        ),
     ],
 )
 @pytest.mark.parametrize("is_finished", [False, True])
@@ -338,11 +343,12 @@ def test_what_a_batch_had_read_may_not_be_known_any_more(caplog: pytest.LogCaptu
 
 
 def test_a_skipped_version_is_not_decided() -> None:
-    """onStaleVersion=skip leaves no trace."""
+    """onStaleVersion=skip leaves no trace, also where a task had begun to write before another run went on."""
     cluster = Cluster()
     skipped = message(0, epoch=0)
     skipped.skipped = True
     run(cluster, skipped)
+    run(cluster, message(1), skipped)
     assert cluster.asked == []
 
 

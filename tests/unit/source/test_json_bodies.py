@@ -99,6 +99,8 @@ NOON = datetime(2024, 1, 2, 12, tzinfo=UTC)
         (b'{"t":"2024-01-02T12:00:00.0000000000Z"}', {"t": NOON}),
         (b'{"t":"2024-01-02T14:00:00 GMT+2"}', {"t": NOON}),
         (b'{"t":"2024-01-02T12:01:00+0:1"}', {"t": NOON}),
+        (b'{"t":"2024-01-02T17:30:00.0000019+05:30"}', {"t": NOON.replace(microsecond=1)}),
+        (b'{"t":"2024-01-02T11:45:00.5-0015"}', {"t": NOON.replace(microsecond=500_000)}),
         (b'{"t":" 2024-01-02T12:00:00 UT\\u0001"}', {"t": NOON}),
         (b'{"d":1e400}', {"d": float("inf")}),
     ],
@@ -124,6 +126,12 @@ def test_bodies_that_parse(body: bytes, values: dict[str, Any]) -> None:
 def test_fields_that_only_the_slower_way_reads(body: bytes, values: dict[str, Any]) -> None:
     """Maps, binary, times without a zone and dates inside of structs are read too."""
     assert rows(SLOW, body) == [values]
+
+
+def test_a_map_is_made_of_an_object() -> None:
+    """Of nothing else."""
+    parsed = parse(SLOW, b'{"m":[1]}')
+    assert parsed.bad == {0: "m: [1] is no object"}
 
 
 @pytest.mark.parametrize(
@@ -154,6 +162,8 @@ def test_fields_that_only_the_slower_way_reads(body: bytes, values: dict[str, An
         (b'{"t":"2024-01-01T00:00:00' + b" " * 200_000 + b'!"}', "is no timestamp", {}),
         (b'{"t":"10000-01-01"}', "is no timestamp", {}),
         (b'{"e":"1_0"}', 'e: "1_0" is no decimal', {}),
+        (b'{"e":true}', "e: true is no decimal", {}),
+        (b'{"n":5,"l":1}', "n: 5 is no object", {"l": 1}),
         (b'{"d":-NaN}', "no JSON", {}),
         (b'{"d":"INF"}', 'd: "INF" is no double', {}),
         (b'{"day":19000}', "day: 19000 is no date", {}),
@@ -198,6 +208,8 @@ def test_a_decimal_keeps_all_its_digits(written: str) -> None:
     for given_ in (written, f'"{written}"'):
         body = f'{{"e":{given_}}}'.encode()
         assert rows(fields(e=EXACT), body) == [{"e": value}]
+        listed = f'{{"a":[{given_}]}}'.encode()
+        assert rows(fields(a=ArrayType(EXACT)), listed) == [{"a": [value]}]
         assert rows(fields(e=EXACT), body, b'{"e":1}\n') == [{"e": value}, {"e": Decimal(1)}]
         assert rows(fields(m=MapType(StringType(), EXACT)), b'{"m":' + body + b"}") == [{"m": [("e", value)]}]
 

@@ -15,6 +15,7 @@ from rmqspark.source.offsets import Offsets, StoreIdentity
 from rmqspark.source.options import SourceOptions, Subscription
 from rmqspark.source.planner import QueueRange, Snapshot, ranges
 from rmqspark.source.positions import (
+    LATEST_MARK,
     AtOffsets,
     AtTime,
     AtTimes,
@@ -39,6 +40,7 @@ from .one_cluster import EVERY, Q0, Q1, STORE, Cluster, at, progress
         (AtOffsets({Q0: 7, Q1: 0}), {Q0: 7, Q1: 0}),
         (AtTime(Moment(5)), {Q0: 4, Q1: 9}),
         (AtTime(Moment(5), else_latest=True), {Q0: 4, Q1: 9}),
+        (AtTime(Moment(11), else_latest=True), {Q0: 10, Q1: 15}),
         (AtTimes({"t": Moment(5)}), {Q0: 4, Q1: 9}),
         (AtTimes({"t": Moment(6)}, {Q1: Moment(5)}), {Q0: 5, Q1: 9}),
         (BeforeEnd(8), {Q0: 3, Q1: 12}),
@@ -297,7 +299,20 @@ def test_what_is_pinned_is_read_or_the_query_fails(comes_back: bool) -> None:
         assert query.latest(start, None) == start
 
 
-@pytest.mark.parametrize("start", [Latest(), BeforeEnd(3), Committed("g"), AtTime(Moment(ago_ms=5), else_latest=True)])
+@pytest.mark.parametrize(
+    "start",
+    [
+        Latest(),
+        BeforeEnd(3),
+        Committed("g"),
+        AtTime(Moment(ago_ms=5)),
+        AtTime(Moment(5), else_latest=True),
+        AtTimes({"t": Moment(ago_ms=5)}),
+        AtTimes({"t": Moment(5)}, {Q0: Moment(ago_ms=5)}),
+        AtTimes({"t": Moment(5)}, else_latest=True),
+        AtOffsets({Q0: LATEST_MARK}),
+    ],
+)
 def test_starts_that_move_are_recorded_first(start: Position) -> None:
     """Whatever would be another place when asked again is in the checkpoint before anything is read from it."""
     cluster = Cluster({Q0: 10}, {Q0: 0})
@@ -306,6 +321,15 @@ def test_starts_that_move_are_recorded_first(start: Position) -> None:
     first = query.initial()
     cluster.ends = {Q0: 12}
     assert query.latest(first, None) == first
+
+
+@pytest.mark.parametrize("start", [Earliest(), AtTime(Moment(5)), AtTimes({"t": Moment(5)}), AtOffsets({Q0: 3})])
+def test_starts_that_stay_are_read_from_at_once(start: Position) -> None:
+    """A batch that fails begins where it began when it is planned again."""
+    cluster = Cluster({Q0: 10})
+    cluster.by_time = {Q0: 3}
+    query = progress(cluster, start=start)
+    assert query.latest(query.initial(), None).positions == {Q0: 10}
 
 
 def test_all_limits_hold_together_and_a_pinned_end_is_reached() -> None:

@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqspark.errors import DataLoss
+from rmqspark.errors import DataLoss, InvalidArgument
 from rmqspark.model import MessageQueue
 from rmqspark.source import offsets as offsets_module
 from rmqspark.source.offsets import Offsets, StoreIdentity
-from rmqspark.source.options import Subscription
+from rmqspark.source.options import SourceOptions, Subscription
 from rmqspark.source.planner import QueueRange, ranges
+from rmqspark.source.resumption import Resumption
 
 from .one_cluster import EVERY, Q0, Q1, STORE, Cluster, at, progress
 
@@ -46,6 +47,25 @@ def test_a_topic_put_back_goes_on_where_it_was(caplog: pytest.LogCaptureFixture)
     assert (end.positions, end.left, end.epochs) == ({Q0: 10, OTHER: 7}, None, {"t": 0, "t2": 4})
     assert cluster.reports[-1].positions == {Q0: 10, OTHER: 3}
     assert again.latest(end, None) == end
+
+
+def test_what_is_read_no_longer_is_told_once_a_run(caplog: pytest.LogCaptureFixture) -> None:
+    """Not with every batch."""
+    query = progress(Cluster({Q0: 10}))
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            query.latest(BOTH, None)
+    assert caplog.text.count("queues that are read no longer") == 1
+
+
+def test_a_shared_group_keeps_places_itself() -> None:
+    """Those of queues that are read no longer are given back to it; of another group's checkpoint nothing is taken."""
+    shared = {"subscribe": "t", "groupMode": "shared"}
+    same, another = (SourceOptions.parse(shared | {"group": group}, streaming=True) for group in ("g", "h"))
+    for start in (BOTH, at({OTHER: 3})):
+        assert Resumption(same).of(start) == start
+    with pytest.raises(InvalidArgument, match="is of the shared group 'g'; option 'group' says 'h'"):
+        Resumption(another).of(BOTH)
 
 
 def test_a_queue_put_back_goes_on_where_it_was() -> None:

@@ -279,3 +279,15 @@ def test_a_reader_goes_on_at_the_end_of_a_queue_whose_newest_file_is_cut_off() -
     bench.files.open("consumequeue/t/0/" + "0" * 20).truncate(ENTRY_BYTES)
     result = bench.store.read("t", 0, 1, max_count=9, max_bytes=EVERYTHING)
     assert (result.status, result.next_offset) == (ReadStatus.OFFSET_FOUND_NULL, 3)
+
+
+@pytest.mark.parametrize("offset", [5, 7, 9])
+def test_a_reader_goes_on_behind_a_file_of_a_queue_that_is_gone(offset: int) -> None:
+    """Where the next one begins, wherever in it the reader is."""
+    bench = StoreBench()
+    for number in range(12):
+        bench.send("t", 0, b"m%d" % number)
+    bench.store.checkpoint()
+    bench.files.open("consumequeue/t/0/" + f"{5 * ENTRY_BYTES:020d}").truncate(0)
+    result = bench.store.read("t", 0, offset, max_count=9, max_bytes=EVERYTHING)
+    assert (result.status, result.next_offset) == (ReadStatus.OFFSET_FOUND_NULL, 10)

@@ -53,6 +53,10 @@ def all_bodies(bench: StoreBench) -> dict[tuple[str, int], list[bytes]]:
     }
 
 
+def all_bounds(bench: StoreBench) -> dict[tuple[str, int], tuple[int, int]]:
+    return {queue: bench.store.queues.bounds(*queue) for queue in all_bodies(bench)}
+
+
 def derived(bench: StoreBench) -> dict[str, bytes]:
     return {**bench.content("consumequeue"), **bench.content("index")}
 
@@ -399,11 +403,18 @@ def test_a_log_that_is_gone_takes_its_queues_with_it(gone: list[str]) -> None:
     assert bench.bodies("t", 0) == [b"new"]
 
 
+@pytest.mark.parametrize("have_expired", [True, False])
 @pytest.mark.parametrize("normal_exit", [True, False])
-def test_a_store_that_rocketmq_wrote_last(normal_exit: bool) -> None:
-    """Without our seal RocketMQ's rules find where to begin; nothing is missing and nothing twice."""
+def test_a_store_that_rocketmq_wrote_last(normal_exit: bool, have_expired: bool) -> None:
+    """Without our seal RocketMQ's rules find where to begin; nothing is missing and nothing twice, and queues have the
+    bounds that they had."""
     bench = filled(CLEAN)
-    messages = all_bodies(bench)
+    if have_expired:
+        bench.store.checkpoint()
+        bench.clock.advance(hours=80)
+        bench.send("t", 0, b"new")
+        bench.store.expire(bench.clock.now_ms())
+    messages, bounds = all_bodies(bench), all_bounds(bench)
     bench.store.close()
     times = Checkpoint.decode(bench.read_file("checkpoint"))
     foreign = Checkpoint(times.log_timestamp_ms, times.queues_timestamp_ms).encode()[:40]
@@ -411,7 +422,7 @@ def test_a_store_that_rocketmq_wrote_last(normal_exit: bool) -> None:
     if not normal_exit:
         bench.write_abort(b"4711")
     bench.open()
-    assert all_bodies(bench) == messages
+    assert (all_bodies(bench), all_bounds(bench)) == (messages, bounds)
     assert bench.store.damage == ()
 
 

@@ -115,6 +115,16 @@ def test_an_unknown_id_is_asked_for_everywhere(answers: dict[str, Any], owner: s
     assert asyncio.run(owners(ScriptedPeers(**answers)).adopt(T)).owner == owner
 
 
+def test_an_id_may_be_asked_for_twice_at_once() -> None:
+    """As the first tasks of a query do."""
+    ours = owners(ScriptedPeers(b=NOT_FOUND))
+
+    async def both() -> list[str | None]:
+        return [adopted.owner for adopted in await asyncio.gather(ours.adopt(T), ours.adopt(T))]
+
+    assert (asyncio.run(both()), ours.is_adopting(T)) == ([None, None], False)
+
+
 def test_an_id_is_not_free_while_somebody_cannot_be_asked() -> None:
     """Also a broker that no name server lists any more, unless it was declared gone for good."""
     with pytest.raises(Unreachable, match="'gone' may own") as told:
