@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rmqspark.broker.attributes import _is_long
-from rmqspark.errors import InvalidArgument
+from rmqspark.broker.attributes import check_attributes
+from rmqspark.errors import InvalidArgument, ServerFault
 from rmqspark.remoting.address import parse_address
 from rmqspark.whole_numbers import whole_number
 
@@ -26,13 +26,15 @@ def test_nothing_else_is(text: str) -> None:
         parse_address(f"h:{text}")
 
 
+@pytest.mark.parametrize("text", ["-1", "0", "9223372036854775807"])
+def test_the_ends_of_a_range_are_in_it(text: str) -> None:
+    """As of an attribute that is a long of Java's, from -1 on."""
+    check_attributes({"reserve.time": text})
+
+
 @pytest.mark.parametrize(
-    ("text", "is_long"),
-    [
-        *(("-9223372036854775808", True), ("9223372036854775807", True), ("-9223372036854775809", False)),
-        *(("9223372036854775808", False), ("--1", False), ("-" + "9" * 5_000, False)),
-    ],
-    ids=lambda text: str(text)[:8],
+    "text", ["-2", "9223372036854775808", "--1", "-", "-" + "9" * 5_000], ids=lambda text: str(text)[:8]
 )
-def test_what_a_long_of_java_holds(text: str, is_long: bool) -> None:
-    assert _is_long(text) is is_long
+def test_what_is_outside_a_range_or_no_number_is_refused(text: str) -> None:
+    with pytest.raises(ServerFault, match="'reserve.time' cannot be"):
+        check_attributes({"reserve.time": text})
