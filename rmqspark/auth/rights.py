@@ -50,6 +50,8 @@ RIGHTS: Final[Mapping[int, tuple[Part, ...]]] = MappingProxyType(
         RequestCode.SEND_MESSAGE: on_send("topic"),
         RequestCode.SEND_MESSAGE_V2: on_send("b"),
         RequestCode.SEND_BATCH_MESSAGE: on_send("b"),
+        RequestCode.SEND_REPLY_MESSAGE: on_send("topic"),
+        RequestCode.SEND_REPLY_MESSAGE_V2: on_send("b"),
         RequestCode.RECALL_MESSAGE: (on_topic(PUB),),
         RequestCode.END_TRANSACTION: (on_topic(PUB), on_topic_at(PUB, field="commitLogOffset")),
         # consumers

@@ -10,6 +10,7 @@ import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from rmqspark.broker.producer_ids import ProducerIds
 from rmqspark.broker.shares import Shares
 from rmqspark.errors import Busy
 from rmqspark.protocol.bodies.client import SubscriptionData
@@ -99,6 +100,7 @@ class ClientRegistry:
         self._max_subscription_bytes = max_subscription_bytes
         self._subscription_bytes = 0
         self._producers: dict[str, ProducerGroup] = {}
+        self._producer_ids = ProducerIds()
         self._consumers: dict[str, ConsumerGroup] = {}
         # By connection id, the groups it is in: of ten thousand, a connection that ends is in a few.
         self._producing: dict[int, dict[str, None]] = {}
@@ -115,6 +117,10 @@ class ClientRegistry:
         known = self._producers.get(group)
         return [] if known is None else list(known.members.values())
 
+    def producer_called(self, client_id: str) -> Member | None:
+        """The producer with this client id, whatever its groups."""
+        return self._producer_ids.find(client_id)
+
     def producer_groups(self) -> Iterator[tuple[str, list[Member]]]:
         for group, known in self._producers.items():
             yield group, list(known.members.values())
@@ -127,7 +133,11 @@ class ClientRegistry:
         if known is None:
             _require_room(self._producing_places, member.address)
             known = ProducerGroup(member.address)
+        before = known.members.get(member.connection.id)
         self._join(known.members, member, self._producing, group)
+        if before is not None:
+            self._producer_ids.remove(group, before)
+        self._producer_ids.add(group, member)
         if group not in self._producers:
             self._producing_places.take(known.founder)
             self._producers[group] = known
@@ -160,8 +170,10 @@ class ClientRegistry:
 
     def unregister_producer(self, group: str, connection_id: int) -> None:
         known = self._producers.get(group)
-        if known is None or not self._leave(known.members, connection_id, self._producing, group):
+        left = None if known is None else self._leave(known.members, connection_id, self._producing, group)
+        if known is None or left is None:
             return
+        self._producer_ids.remove(group, left)
         if not known.members:
             self._producing_places.give_back(known.founder)
             del self._producers[group]
@@ -169,7 +181,7 @@ class ClientRegistry:
     def unregister_consumer(self, group: str, connection_id: int) -> bool:
         """Returns whether the group lost a member."""
         known = self._consumers.get(group)
-        if known is None or not self._leave(known.members, connection_id, self._consuming, group):
+        if known is None or self._leave(known.members, connection_id, self._consuming, group) is None:
             return False
         if not known.members:
             self._subscription_bytes -= _size(known.subscriptions)
@@ -207,17 +219,17 @@ class ClientRegistry:
 
     def _leave(
         self, members: dict[int, Member], connection_id: int, groups_of: dict[int, dict[str, None]], group: str
-    ) -> bool:
-        """Whether the connection was in this group; it is not any more."""
+    ) -> Member | None:
+        """The one of this connection in this group, which is not in it any more."""
         member = members.pop(connection_id, None)
         if member is None:
-            return False
+            return None
         self._memberships.give_back(member.address)
         groups = groups_of[connection_id]
         del groups[group]
         if not groups:
             del groups_of[connection_id]
-        return True
+        return member
 
     def _require_membership(self, member: Member) -> None:
         if shortage := self._memberships.shortage(member.address):

@@ -142,6 +142,7 @@ class BrokerConfig(TlsClientSettings, TlsServerSettings, AuthConfig):
     retired_brokers: str = setting(
         "", "(ours) Brokers that are gone for good, whose transactional ids may be adopted: a;b."
     )
+    store_reply_message_enable: bool = setting(True, "Replies to requests of producers go into the log, too.")
     region_id: str = setting("DefaultRegion", "Region written into messages (MSG_REGION).")
     trace_on: bool = setting(True, "Tells clients that traces are welcome (TRACE_ON).")
 

@@ -30,6 +30,7 @@ from rmqspark.broker.handlers.queries import QueryHandlers
 from rmqspark.broker.handlers.queue_offsets import QueueOffsetHandlers
 from rmqspark.broker.handlers.range_reads import RangeReadHandlers
 from rmqspark.broker.handlers.recalls import RecallHandlers
+from rmqspark.broker.handlers.replies import ReplyHandlers
 from rmqspark.broker.handlers.runtime import RuntimeHandlers
 from rmqspark.broker.handlers.send_backs import SendBackHandlers
 from rmqspark.broker.handlers.sends import SendHandlers
@@ -114,6 +115,9 @@ def _about_sends(given: Given, parts: Parts, usual: UsualSends) -> Iterator[Rout
         groups,
         parts.publisher,
         clock,
+    ).routes()
+    yield ReplyHandlers(
+        config, intake, parts.appender, parts.receipts, parts.clients, given.whereabouts, clock
     ).routes()
     yield SendBackHandlers(
         parts.store,

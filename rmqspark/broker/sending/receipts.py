@@ -7,7 +7,7 @@ else takes the common way. A test holds the two against each other.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rmqspark.broker.sending.at_most import MOST_SHEETS, AtMost
 from rmqspark.broker.sending.receipt_forms import BinaryForm, Form, Prefixes, json_forms, pack_prefix
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from rmqspark.protocol.records.offset_ids import StoredRun
     from rmqspark.remoting.request import Request
     from rmqspark.store.appending.single_tables import StoredTable
+
+_NO_ID: Final = "0"
+"""What RocketMQ's clients can read."""
 
 
 class Receipts:
@@ -179,6 +182,10 @@ class Receipts:
         if error is None:
             return Reply(header, extra=self._extra)
         return Reply(header, code=to_response(error)[0], remark=error.message, extra=self._extra)
+
+    def of_reply(self, message: Admitted) -> Reply:
+        """The answer to who replied with a message that is not stored: it went to who asked."""
+        return self._reply(message.queue_id, message.transaction_id, 0, _NO_ID, None)
 
     def refusal(self, error: RmqError) -> Reply:
         """The answer to a send that was not stored."""

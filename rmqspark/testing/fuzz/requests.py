@@ -365,6 +365,7 @@ def _compressed(rng: Random, table: dict[str, Any]) -> bytes:
 _MAKERS: Final[Mapping[int, Callable[[Random, dict[str, str], Names], bytes]]] = {
     RequestCode.SEND_MESSAGE: _message,
     RequestCode.SEND_MESSAGE_V2: _message,
+    RequestCode.SEND_REPLY_MESSAGE: _message,
     RequestCode.SEND_REPLY_MESSAGE_V2: _message,
     RequestCode.SEND_BATCH_MESSAGE: _batch,
     RequestCode.RMQ_BULK_SEND: _bulk,

@@ -195,3 +195,31 @@ def test_broadcasting_groups_are_known_as_such() -> None:
     group = clients.consumer_group("g")
     assert group is not None
     assert group.broadcasts
+
+
+def called(clients: ClientRegistry, client_id: str) -> int | None:
+    found = clients.producer_called(client_id)
+    return None if found is None else found.connection.id
+
+
+def test_a_producer_is_found_by_its_client_id_while_it_is_in_any_group() -> None:
+    """Replies are for a client, whatever its groups; of two connections the one that was heard last counts."""
+    clients = registry()
+    for group, connection in (("g", 2), ("g", 1), ("h", 1), ("g", 2)):
+        clients.register_producer(group, member(connection, "c"))
+    assert (called(clients, "c"), called(clients, "d")) == (2, None)
+    clients.drop_connection(2)
+    clients.unregister_producer("g", 1)
+    assert called(clients, "c") == 1
+    clients.unregister_producer("h", 1)
+    assert called(clients, "c") is None
+
+
+def test_a_producer_that_changes_its_client_id_is_found_by_the_new_one_alone() -> None:
+    """Nothing is left behind of ids that a connection invents with each heartbeat, nor of one that falls silent."""
+    clients = registry()
+    for number in range(3):
+        clients.register_producer("g", member(1, f"c{number}"))
+    assert [called(clients, f"c{number}") for number in range(3)] == [None, None, 1]
+    clients.expire(now_ms=120_001)
+    assert clients._producer_ids._members == {}
