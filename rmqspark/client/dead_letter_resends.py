@@ -17,7 +17,7 @@ from rmqspark.client.dead_letters import RETRIES, dead_letter, origin_topic, rea
 from rmqspark.client.delivery import send_status
 from rmqspark.client.futures import asked
 from rmqspark.client.own_sends import own_send_header
-from rmqspark.client.patience import may_pass, patiently
+from rmqspark.client.patience import Patience, may_pass, patiently
 from rmqspark.errors import Conflict, GroupNotFound, RmqError
 from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.bodies.admin import SubscriptionGroupConfig
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from rmqspark.remoting.response import Response
 
 SEND_TIMEOUT_MS: Final = 10_000
-_PAUSES_MS: Final = (200, 1_000, 3_000)
+_PATIENCE: Final = Patience((200, 1_000, 3_000))
 _ANY_QUEUE: Final = -1
 _SENDERS_FLAGS: Final = SysFlag.COMPRESSED | SysFlag.COMPRESSION_MASK
 _OF_ITS_RETRIES: Final = frozenset({Property.RETRY_TOPIC, Property.ORIGIN_MESSAGE_ID})
@@ -114,7 +114,7 @@ class _Resend:
         """The next letters of [at, end), none behind the last."""
         try:
             return patiently(
-                lambda: next(read_chunks(self._cluster, queue, at, end), []), _PAUSES_MS, self._cluster.clock.sleep_ms
+                lambda: next(read_chunks(self._cluster, queue, at, end), []), _PATIENCE, self._cluster.clock
             )
         except RmqError as error:
             self._broken_off(error)
@@ -135,7 +135,7 @@ class _Resend:
                 raise cast("RmqError", outcomes[n])
 
         with suppress(RmqError):  # it is among the outcomes
-            patiently(send, _PAUSES_MS, self._cluster.clock.sleep_ms)
+            patiently(send, _PATIENCE, self._cluster.clock)
         return [*(outcomes[n] for n in range(len(headers))), *refused]
 
     def _note(self, broker: BrokerClient, queue: MessageQueue, start: int, sent: list[Record]) -> None:
@@ -146,7 +146,7 @@ class _Resend:
         if not start <= self._settled[queue] < end:
             return
         try:
-            patiently(partial(self._commit, broker, queue, end), _PAUSES_MS, self._cluster.clock.sleep_ms)
+            patiently(partial(self._commit, broker, queue, end), _PATIENCE, self._cluster.clock)
         except RmqError as error:
             self._broken_off(error, f"; the last {len(sent)} come again, for how far that is cannot be noted")
             raise

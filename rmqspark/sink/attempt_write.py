@@ -17,7 +17,6 @@ from rmqspark.protocol.headers.txn import TxnOutcome
 from rmqspark.sink.attempt import Attempt, AttemptWritten
 from rmqspark.sink.checksum import RowChecksum
 from rmqspark.sink.half_batches import HalfBatches
-from rmqspark.sink.outbox import RETRY_PAUSES_MS
 from rmqspark.sink.refusals import cut_off, fenced, stale
 from rmqspark.sink.row_checks import check_bodies
 from rmqspark.sink.row_hashes import add_bodies
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.patience import Patience
     from rmqspark.protocol.headers.txn import TxnPrepareResponseHeader
     from rmqspark.sink.options import SinkOptions
 
@@ -36,14 +36,15 @@ def write_attempt(
     client: ClusterClient, options: SinkOptions, attempt: Attempt, batches: Iterable[Any], *, skip_stale: bool = False
 ) -> AttemptWritten:
     """Raises Fenced, StaleVersion, or what ended the task; nothing of a failed attempt is ever readable."""
-    written = _write_attempt(client, options, attempt, batches, skip_stale)
+    in_a_stream = options._replace(streaming=options.streaming or bool(attempt.query_id))  # in foreachBatch, too
+    written = _write_attempt(client, in_a_stream, attempt, batches, skip_stale)
     return replace(written, topic=options.topic or "")
 
 
 def _write_attempt(
     client: ClusterClient, options: SinkOptions, attempt: Attempt, batches: Iterable[Any], skip_stale: bool
 ) -> AttemptWritten:
-    answer = _prepared(client, attempt)
+    answer = _prepared(client, attempt, options.patience)
     fault_point("after_prepare")
     match answer.outcome:
         case TxnOutcome.WRITE:
@@ -58,10 +59,10 @@ def _write_attempt(
             raise fenced(attempt)
 
 
-def _prepared(client: ClusterClient, attempt: Attempt) -> TxnPrepareResponseHeader:
+def _prepared(client: ClusterClient, attempt: Attempt, patience: Patience) -> TxnPrepareResponseHeader:
     coordinator = Coordinator(client, attempt.transactional_id)
     asked = attempt.run, attempt.version, attempt.partition, attempt.name, attempt.query_id or None
-    return patiently(lambda: coordinator.prepare(*asked), RETRY_PAUSES_MS, client.clock.sleep_ms)
+    return patiently(lambda: coordinator.prepare(*asked), patience, client.clock)
 
 
 def _written(client: ClusterClient, options: SinkOptions, attempt: Attempt, batches: Iterable[Any]) -> AttemptWritten:

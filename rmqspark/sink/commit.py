@@ -21,6 +21,7 @@ from rmqspark.protocol.bodies.txn import TxnDecision
 from rmqspark.protocol.headers.txn import NO_EPOCH, TxnOutcome
 from rmqspark.sink.checksum import RowChecksum
 from rmqspark.sink.inputs import inputs_of, leased_queues, read_elsewhere
+from rmqspark.sink.patience import UNDER_WAY
 from rmqspark.sink.refusals import (
     fenced,
     in_doubt,
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
     from rmqspark.protocol.bodies.txn import HeldAttempt, InputRange
     from rmqspark.sink.attempt import Attempt, AttemptWritten
     from rmqspark.sink.transaction_options import TransactionOptions
-
-PAUSES_MS = (100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000)  # the coordinator may be restarting
 
 _SPARKS_RUN = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -123,13 +122,13 @@ def _decided(client: ClusterClient, speaker: Attempt, decision: TxnDecision) -> 
     coordinator = Coordinator(client, speaker.transactional_id)
     fault_point("before_decide")
     try:
-        return patiently(lambda: coordinator.decide(_run(speaker), decision), PAUSES_MS, client.clock.sleep_ms)
+        return patiently(lambda: coordinator.decide(_run(speaker), decision), UNDER_WAY, client.clock)
     except RmqError as error:
         if not error.retriable:
             raise
         failure = error
     try:
-        told = patiently(lambda: coordinator.status(_run(speaker)), PAUSES_MS, client.clock.sleep_ms)
+        told = patiently(lambda: coordinator.status(_run(speaker)), UNDER_WAY, client.clock)
     except RmqError as error:
         raise in_doubt(speaker, error) from error
     if told.outcome == TxnOutcome.FENCED and _was_given_up(speaker, failure, told):

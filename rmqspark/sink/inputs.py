@@ -8,10 +8,11 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqspark.client.coordinator import masters
-from rmqspark.client.patience import patiently
+from rmqspark.client.patience import Patience, patiently
 from rmqspark.client.txn import reported_inputs
 from rmqspark.errors import RmqError
 from rmqspark.message_queue import MessageQueue
+from rmqspark.sink.patience import UNDER_WAY
 from rmqspark.sink.refusals import not_committed
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from rmqspark.protocol.bodies.txn import InputRange
     from rmqspark.sink.attempt import Attempt
 
-_PAUSES_MS = (100, 200, 400, 800, 1_600)
+_PATIENCE: Final = Patience((100, 200, 400, 800, 1_600))
 _HANGS_MS: Final = 2_000  # one that refuses connections, for it is restarting, does so at once
 _DIGEST_BYTES: Final = 16
 
@@ -54,7 +55,7 @@ def inputs_of(client: ClusterClient, attempt: Attempt, participants: Iterable[st
             if each.hangs and len(late) < len(names) and not _are_leased(reported):
                 raise each.error
             ask = partial(_reported_to, client, each.name, attempt)
-            reported += patiently(ask, _PAUSES_MS, client.clock.sleep_ms)
+            reported += patiently(ask, _PATIENCE, client.clock)
         except RmqError as error:
             failure = error
     if failure is not None:
@@ -102,7 +103,7 @@ def _brokers(client: ClusterClient, participants: Iterable[str]) -> tuple[list[s
     """The brokers to ask; where nobody says which there are those that hold rows of the batch, and why there may be
     others."""
     try:
-        names = patiently(lambda: masters(client), _PAUSES_MS, client.clock.sleep_ms)
+        names = patiently(lambda: masters(client), UNDER_WAY, client.clock)  # what decides has to find its broker, too
     except RmqError as error:
         return sorted({*participants}), error
     return sorted({*names, *participants}), None

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rmqspark.client.addresses import resolve_namesrv
 from rmqspark.errors import InvalidArgument
 from rmqspark.remoting.access import OPEN, Access
+from rmqspark.sink.patience import BEGINNING, UNDER_WAY
 from rmqspark.sink.transaction_options import TransactionOptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from rmqspark.client.patience import Patience
 
 DEFAULT_BATCH_BYTES = 1 << 20
 DEFAULT_QUEUES = 8
@@ -31,6 +34,12 @@ class SinkOptions(NamedTuple):
     queues: int = DEFAULT_QUEUES
     transaction: TransactionOptions | None = None  # None: at least once
     access: Access = OPEN
+    streaming: bool = False
+
+    @property
+    def patience(self) -> Patience:
+        """With which a task begins."""
+        return UNDER_WAY if self.streaming else BEGINNING
 
     @classmethod
     def parse(cls, given: Mapping[str, str], *, streaming: bool) -> SinkOptions:
@@ -50,6 +59,7 @@ class SinkOptions(NamedTuple):
             queues=values.get("queues", DEFAULT_QUEUES),
             transaction=TransactionOptions.of(values, streaming=streaming),
             access=access_of(values),
+            streaming=streaming,
         )
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from rmqspark.client.futures import asked
 from rmqspark.errors import RequestTimeout, RmqError, Unreachable
+from rmqspark.sink.patience import UNDER_WAY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from rmqspark.sink.delivery import Send
 
 UNACKNOWLEDGED = 2
-RETRY_PAUSES_MS = (100, 200, 400, 800, 1_600, 3_200)  # before each further try: a broker may be restarting
-PATIENCE_MS = 60_000  # with one that answers nothing, which costs a try half a minute
 
 _log = logging.getLogger(__name__)
 
@@ -66,13 +65,13 @@ class Outbox:
                 self._settle(*waiting.popleft())
 
     def _settle(self, send: Send, answer: Future[Any]) -> None:
-        pauses_ms, patient_until_ms = iter(RETRY_PAUSES_MS), self._clock.monotonic_ms() + PATIENCE_MS
+        tries = UNDER_WAY.tries(self._clock)
         while (error := _failure(answer)) is not None:
-            pause_ms = next(pauses_ms, None)
-            if pause_ms is None or self._clock.monotonic_ms() >= patient_until_ms:
+            another = next(tries, None)
+            if another is None:
                 self._give_up(send.broker_name, error)
-            _log.warning("%d rows for %s are sent again in %d ms: %s", send.rows, send, pause_ms, error)
-            self._clock.sleep_ms(pause_ms)
+            _log.warning("%d rows for %s are sent again in %d ms: %s", send.rows, send, another.pause_ms, error)
+            self._clock.sleep_ms(another.pause_ms)
             answer = self._submit(send)
         if send.reusable is not None:
             self._spare.append(_whole(send.reusable))

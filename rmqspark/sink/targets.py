@@ -9,7 +9,6 @@ from rmqspark.client.patience import patiently
 from rmqspark.errors import NoPermission, NotSupported, RmqError, TopicNotFound
 from rmqspark.protocol.names import check_sendable
 from rmqspark.sink.bulk_send import STOCK_BATCH_BYTES
-from rmqspark.sink.outbox import RETRY_PAUSES_MS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -101,11 +100,11 @@ class Targets:
 
     def _able(self, broker_name: str) -> Capabilities:
         broker = self._client.broker(broker_name)
-        return patiently(broker.capabilities, RETRY_PAUSES_MS, self._client.clock.sleep_ms)
+        return patiently(broker.capabilities, self._options.patience, self._client.clock)
 
     def _find(self, topic: str) -> list[MessageQueue]:
         try:
-            queues = patiently(lambda: self._known_queues(topic), RETRY_PAUSES_MS, self._client.clock.sleep_ms)
+            queues = patiently(lambda: self._known_queues(topic), self._options.patience, self._client.clock)
         except TopicNotFound as missing:
             if not self._options.auto_create_topic:
                 missing.hint = f"Create it with: rmq topic create {topic}, or write with autoCreateTopic=true."

@@ -8,15 +8,16 @@ from rmqspark.client.futures import asked
 from rmqspark.client.patience import patiently
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from concurrent.futures import Future
+
+    from rmqspark.client.patience import Patience
+    from rmqspark.clock import Clock
 
 A = TypeVar("A")
 
 
-def answer(
-    ahead: Future[A], request: Callable[[], Future[A]], pauses_ms: Sequence[int], sleep_ms: Callable[[int], None]
-) -> A:
+def answer(ahead: Future[A], request: Callable[[], Future[A]], patience: Patience, clock: Clock) -> A:
     """What the request that was sent comes back with, or one made again. Raises what the last one did."""
     pending = [ahead]
-    return patiently(lambda: (pending.pop() if pending else asked(request)).result(), pauses_ms, sleep_ms)
+    return patiently(lambda: (pending.pop() if pending else asked(request)).result(), patience, clock)

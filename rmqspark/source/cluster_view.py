@@ -4,12 +4,14 @@ Spark asks an idle query for its latest offset every ten milliseconds or so. An 
 look, not until the next: `processAllAvailable` promises what was sent before it, and Spark keeps the promise by looking
 once more. Requests for all queues travel together, one for all queues of a broker that can answer so. One that fails is
 tried again within the limits that fetchOffset.numRetries and fetchOffset.retryIntervalMs set. After that a stream may
-do without brokers that answer nothing (`client.outages`): an error that leaves here ends the query.
+do without brokers that answer nothing (`client.outages`), or waits for a minute if none does: an error that leaves here
+ends the query.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
@@ -77,7 +79,7 @@ class ClusterView:
         With `outages_allowed` brokers that answer nothing are left out, as long as others do.
         """
         if self._snapshot is None or fresh or not self._is_recent(self._snapshot, outages_allowed):
-            self._snapshot = self._look_patiently(missing_topics_allowed, outages_allowed)
+            self._snapshot = self._look_for_long(missing_topics_allowed, outages_allowed)
             self._taken_ms = self._clock.monotonic_ms()
         return self._snapshot
 
@@ -103,7 +105,7 @@ class ClusterView:
             others += [queue for queue in asked if able[queue.broker_name].is_slave]
             return begins | self._offsets(RequestCode.GET_MIN_OFFSET, others, _min_header)
 
-        return self._patiently(ask)
+        return self._for_long(ask)
 
     def offsets_at(self, queues: Iterable[MessageQueue], timestamp_ms: int) -> dict[MessageQueue, int]:
         """The first message of each queue stored at or after that time, or the end where there is none."""
@@ -111,11 +113,11 @@ class ClusterView:
         def header(queue: MessageQueue) -> msgspec.Struct:
             return SearchOffsetRequestHeader(queue.topic, queue.queue_id, timestamp_ms, "LOWER", queue.broker_name)
 
-        return self._patiently(lambda: self._offsets(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, queues, header))
+        return self._for_long(lambda: self._offsets(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, queues, header))
 
     def committed(self, group: str, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
         """What the group has committed in each of these queues; None where it never has."""
-        return self._patiently(lambda: committed_offsets(self._client, group, queues))
+        return self._for_long(lambda: committed_offsets(self._client, group, queues))
 
     def measure(self, budgets: Sequence[tuple[QueueRange, int]]) -> list[Extent]:
         """How far so many bytes reach into these ranges. Raises NotSupported for queues of stock brokers."""
@@ -136,7 +138,7 @@ class ClusterView:
             }
             return [found[number] for number in range(len(asked))]
 
-        return self._patiently(ask)
+        return self._for_long(ask)
 
     def _measuring_broker(self, name: str) -> BrokerClient:
         broker = self._client.broker(name)
@@ -170,6 +172,12 @@ class ClusterView:
             if may_pass(error):
                 return False
             raise
+
+    def _look_for_long(self, missing_topics_allowed: bool, outages_allowed: bool) -> Snapshot:
+        """A query that runs waits longer than for some brokers, without which it can go on, for all of them, or for
+        those it needs."""
+        look = partial(self._look_patiently, missing_topics_allowed, outages_allowed)
+        return look() if self._snapshot is None or self._retry.for_ms is None else self._for_long(look)
 
     def _look_patiently(self, missing_topics_allowed: bool, outages_allowed: bool) -> Snapshot:
         """Where a last try fails and outages are allowed, once more without whoever has then begun to be away."""
@@ -291,7 +299,12 @@ class ClusterView:
         }
 
     def _patiently(self, ask: Callable[[], T], *, besides: tuple[type[RmqError], ...] = ()) -> T:
-        return patiently(ask, self._retry.pauses_ms, self._clock.sleep_ms, besides=besides)
+        return patiently(ask, self._retry.at_the_beginning, self._clock, besides=besides)
+
+    def _for_long(self, ask: Callable[[], T]) -> T:
+        """As patiently as a query may that runs."""
+        patience = self._retry.at_the_beginning if self._snapshot is None else self._retry.on_the_way
+        return patiently(ask, patience, self._clock)
 
 
 def _check_readable(topics: Iterable[str], there: Iterable[MessageQueue]) -> None:

@@ -163,7 +163,10 @@ SOURCE_OPTIONS = OptionTable(
             directory,
         ),
         Option(
-            "fetchOffset.numRetries", "`3`", "tries after a failed request for offsets or messages", integer(0, 10_000)
+            "fetchOffset.numRetries",
+            "`3`",
+            "tries after a failed request for offsets or messages; not set, a stream that runs tries for a minute",
+            integer(0, 10_000),
         ),
         Option(
             "fetchOffset.retryIntervalMs",

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from rmqspark.client.addresses import resolve_namesrv
 from rmqspark.client.cluster_options import ACCESS_NAMES, access_of
+from rmqspark.client.patience import STREAM_PATIENCE_MS
 from rmqspark.errors import InvalidArgument
 from rmqspark.message_queue import MessageQueue
 from rmqspark.options import exclusive
@@ -99,7 +100,7 @@ class SourceOptions:
             read_mode=values.get("readMode", "broker"),
             store=values.get("store"),
             sharing=_sharing(values),
-            retry=RetryPolicy(values.get("fetchOffset.numRetries", 3), values.get("fetchOffset.retryIntervalMs", 200)),
+            retry=_retry(values, streaming),
             values=_value_options(values),
             access=OPEN if "store" in values else access_of(values),
         )
@@ -206,6 +207,14 @@ def _start(values: Mapping[str, Any], streaming: bool) -> Position:
             hint="earliest (the default), group, -1000 or JSON is accepted.",
         )
     return start
+
+
+def _retry(values: Mapping[str, Any], streaming: bool) -> RetryPolicy:
+    """What the user says of it holds as it stands."""
+    retries, interval_ms = values.get("fetchOffset.numRetries"), values.get("fetchOffset.retryIntervalMs")
+    if retries is None and interval_ms is None:
+        return RetryPolicy(for_ms=STREAM_PATIENCE_MS if streaming else None)
+    return RetryPolicy(3 if retries is None else retries, 200 if interval_ms is None else interval_ms)
 
 
 def _limits(values: Mapping[str, Any]) -> Limits:

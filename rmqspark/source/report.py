@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from pyspark import TaskContext
 
-from rmqspark.client.patience import patiently
+from rmqspark.client.patience import Patience, patiently
 from rmqspark.client.txn import input_keepers, report_input
 from rmqspark.errors import NotWritable, RmqError
 from rmqspark.protocol.bodies.txn import InputRange
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rmqspark.source.partitions import QueueLease
     from rmqspark.source.queue_range import QueueRange
 
-_PAUSES_MS = (100, 400, 800, 1_600)
+_PATIENCE = Patience((100, 400, 800, 1_600))
 
 _log = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ def _failure(
 ) -> RmqError | None:
     """Why this keeper could not be told, if it could not."""
     try:
-        is_told = patiently(lambda: _report_to(keeper, batch, pieces), _PAUSES_MS, client.clock.sleep_ms)
+        is_told = patiently(lambda: _report_to(keeper, batch, pieces), _PATIENCE, client.clock)
     except RmqError as error:
         return error
     return None if is_told else NotWritable(f"Of broker {keeper.name} only a slave is there, which takes no reports.")

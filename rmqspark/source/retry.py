@@ -4,20 +4,32 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from rmqspark.client.patience import Patience
+
 _LONGEST_GROWN_PAUSE_MS = 5_000
 
 
 class RetryPolicy(NamedTuple):
     """How often a failed request is tried again, and the pause before the first try; each next one is 5 times as long.
 
-    By default that is patience for six seconds, in which a broker can be restarted.
+    By default that is patience for six seconds, in which a broker can be restarted. With `for_ms` what runs is more
+    patient than what begins: it goes on for so long.
     """
 
     retries: int = 3
     interval_ms: int = 200
+    for_ms: int | None = None
 
     @property
     def pauses_ms(self) -> tuple[int, ...]:
         """Before each further try."""
         longest = max(self.interval_ms, _LONGEST_GROWN_PAUSE_MS)
         return tuple(min(self.interval_ms * 5 ** min(turn, 8), longest) for turn in range(self.retries))
+
+    @property
+    def at_the_beginning(self) -> Patience:
+        return Patience(self.pauses_ms)
+
+    @property
+    def on_the_way(self) -> Patience:
+        return Patience(self.pauses_ms, self.for_ms)

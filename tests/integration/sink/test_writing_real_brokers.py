@@ -16,7 +16,7 @@ from rmqspark.errors import InvalidArgument, InvalidMessage, InvalidQueue, NotSu
 from rmqspark.protocol.java_hash import java_hash
 from rmqspark.sink.delivery import AtLeastOnce
 from rmqspark.sink.options import SinkOptions
-from rmqspark.sink.outbox import RETRY_PAUSES_MS
+from rmqspark.sink.patience import BEGINNING
 from rmqspark.sink.task import WriteTask
 from rmqspark.testing import cluster
 from rmqspark.testing.in_process import TEST_STORE
@@ -267,7 +267,7 @@ def test_a_task_that_begins_while_the_cluster_restarts_waits(mq: LocalCluster) -
         written = WriteTask(client, SinkOptions(topic="late"), AtLeastOnce(client)).write(
             [pa.record_batch({"body": pa.array([b"row"])})]
         )
-    assert (written.rows, clock.monotonic_ms() - begun_ms) == (1, sum(RETRY_PAUSES_MS[:2]))
+    assert (written.rows, clock.monotonic_ms() - begun_ms) == (1, sum(BEGINNING.pauses_ms[:2]))
 
 
 def test_a_task_that_begins_while_the_only_broker_restarts_waits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -282,3 +282,23 @@ def test_a_task_that_begins_while_the_only_broker_restarts_waits(monkeypatch: py
             WriteTask(client, SinkOptions(topic="late", auto_create_topic=True), AtLeastOnce(client)).write(rows)
         monkeypatch.setattr(clock, "sleep_ms", lambda ms: one.start_broker("broker-a"))
         assert WriteTask(client, SinkOptions(topic="late"), AtLeastOnce(client)).write(rows).rows == 1
+
+
+def test_a_task_of_a_stream_waits_for_its_broker_for_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job may have been told a wrong address; a query that runs has not, and ends if its task fails."""
+    clock = ManualClock()
+    rows = [pa.record_batch({"body": pa.array([b"row"])})]
+    with cluster() as one, ClusterClient(one.namesrv, clock=clock) as client:
+        with AdminClient(one.namesrv) as admin:
+            admin.create_topic("late", queues=3)
+        one.stop_broker("broker-a")
+        away, begun_ms, advance = ["broker-a"], clock.monotonic_ms(), clock.sleep_ms
+
+        def pass_time(duration_ms: int) -> None:
+            advance(duration_ms)
+            if away and clock.monotonic_ms() - begun_ms > 50_000:
+                one.start_broker(away.pop())
+
+        monkeypatch.setattr(clock, "sleep_ms", pass_time)
+        written = WriteTask(client, SinkOptions(topic="late", streaming=True), AtLeastOnce(client)).write(rows)
+        assert written.rows == 1

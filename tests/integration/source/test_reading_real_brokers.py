@@ -296,6 +296,28 @@ def test_retries_are_paced_and_end(clock: ManualClock) -> None:
     assert RetryPolicy(2, 9000).pauses_ms == (9000, 9000)
 
 
+def test_a_stream_waits_for_its_only_broker_for_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that runs would end otherwise; where it begins, six seconds are enough to see that an address is wrong."""
+    clock = ManualClock()
+    with cluster() as one, ClusterClient(one.namesrv, clock=clock) as client:
+        with AdminClient(one.namesrv) as admin:
+            admin.create_topic("orders", queues=2)
+        view = ClusterView(client, ORDERS, RetryPolicy(for_ms=60_000))
+        before = view.snapshot(outages_allowed=True)
+        one.stop_broker("broker-a")
+        with pytest.raises(Unreachable):
+            ClusterView(client, ORDERS, RetryPolicy(for_ms=60_000)).snapshot(outages_allowed=True)
+        away, begun_ms, advance = ["broker-a"], clock.monotonic_ms(), clock.sleep_ms
+
+        def pass_time(duration_ms: int) -> None:
+            advance(duration_ms)
+            if away and clock.monotonic_ms() - begun_ms > 50_000:
+                one.start_broker(away.pop())
+
+        monkeypatch.setattr(clock, "sleep_ms", pass_time)
+        assert view.snapshot(fresh=True, outages_allowed=True).ends == before.ends
+
+
 def test_a_topic_seen_before_may_be_out_of_sight_for_a_moment(
     mq: LocalCluster, admin: AdminClient, clock: ManualClock
 ) -> None:

@@ -22,7 +22,7 @@ from rmqspark.protocol.records.body_crcs import body_crcs
 from rmqspark.protocol.records.record_builder import EncodedRecords
 from rmqspark.protocol.records.unique_keys import IdRange
 from rmqspark.sink.bulk_send import BulkSend
-from rmqspark.sink.outbox import PATIENCE_MS, RETRY_PAUSES_MS, UNACKNOWLEDGED, Outbox
+from rmqspark.sink.outbox import UNACKNOWLEDGED, Outbox
 from rmqspark.testing.manual_clock import ManualClock
 
 if TYPE_CHECKING:
@@ -124,25 +124,27 @@ def test_a_send_that_fails_is_made_again_before_the_next_to_its_queue() -> None:
     ids=["away", "full"],
 )
 def test_retries_end(error: RmqError, left_out: list[str]) -> None:
-    """A broker that stays away ends the task with its own error, and nothing is said to be written. The next task of
-    this process knows, unless it was the broker that said no."""
-    cluster = Cluster(*[error] * 20)
+    """A broker that stays away for a minute ends the task with its own error, and nothing is said to be written. The
+    next task of this process knows, unless it was the broker that said no."""
+    cluster = Cluster(*[error] * 50)
+    begun_ms = cluster.clock.monotonic_ms()
     outbox = Outbox(cluster, BulkSend.of)  # type: ignore[arg-type]
     outbox.send(A0, records(b"1"))
     with pytest.raises(type(error)):
         outbox.flush()
-    assert len(cluster.sent) == 1 + len(RETRY_PAUSES_MS)
+    assert 60_000 <= cluster.clock.monotonic_ms() - begun_ms < 64_000
     assert cluster.left_out == left_out
 
 
 def test_a_broker_that_answers_nothing_is_waited_for_a_minute() -> None:
     """Not for as many tries as one that is restarting, each of which takes half a minute."""
     cluster = Cluster(*[RequestTimeout("No answer.")] * 20, answers_after_ms=30_000)
+    begun_ms = cluster.clock.monotonic_ms()
     outbox = Outbox(cluster, BulkSend.of)  # type: ignore[arg-type]
     outbox.send(A0, records(b"1"))
     with pytest.raises(RequestTimeout):
         outbox.flush()
-    assert cluster.clock.monotonic_ms() < 2 * PATIENCE_MS
+    assert cluster.clock.monotonic_ms() - begun_ms < 120_000
     assert cluster.left_out == ["a"]
 
 

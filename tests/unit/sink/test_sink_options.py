@@ -31,7 +31,7 @@ def test_everything_that_can_be_set() -> None:
         },
         streaming=True,
     )
-    assert options == SinkOptions("h:1", "t", "roundRobin", "zstd", 512 << 10, True, 3)
+    assert options == SinkOptions("h:1", "t", "roundRobin", "zstd", 512 << 10, True, 3, streaming=True)
 
 
 def test_name_servers_are_those_of_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,6 +49,8 @@ def attribute(options: SourceOptions, path: str) -> Any:
         ),
         ("endingOffsets", '{"t":{"broker-a":{"0":-1}}}', BATCH, "end", AtOffsets({Q0: -1}, ENDING_OFFSETS)),
         ("failOnDataLoss", "false", STREAM, "fail_on_data_loss", False),
+        ("group", "g", STREAM, "retry", RetryPolicy(for_ms=60_000)),
+        ("group", "g", BATCH, "retry", RetryPolicy()),
         ("fetchOffset.numRetries", "5", STREAM, "retry", RetryPolicy(5)),
         ("fetchOffset.retryIntervalMs", "50", STREAM, "retry", RetryPolicy(interval_ms=50)),
         ("maxOffsetsPerTrigger", "7", STREAM, "limits", Limits(max_rows=7)),
