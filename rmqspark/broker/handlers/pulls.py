@@ -10,6 +10,7 @@ that cannot be read is refused also where it comes with the pull: RocketMQ then 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, cast
 
@@ -17,6 +18,7 @@ from rmqspark.broker.held_pulls import HeldPulls
 from rmqspark.broker.long_poll import ParkedPull
 from rmqspark.broker.subscriptions import parse_subscription
 from rmqspark.errors import (
+    Busy,
     FilterNotFound,
     InvalidFilter,
     NoPermission,
@@ -214,12 +216,14 @@ class PullHandlers:
 
     def _commit(self, header: PullMessageRequestHeader, max_offset: int) -> None:
         """Not of a reader that was in another topic of the name, or is ahead of a queue that may have lost its end: it
-        speaks of messages that are gone. A slave may lag behind."""
+        speaks of messages that are gone. A slave may lag behind. Where no room is left for its offset, the pull is
+        answered all the same: what it commits is by the way."""
         group, topic, queue_id, offset = header.consumerGroup, header.topic, header.queueId, header.commitOffset
         is_ahead = not self._config.is_slave and max(offset, header.queueOffset) > max_offset
         is_gone = self._store.deletions.is_remade(topic, header.topicDeleted)
         if offset >= 0 and not is_gone and not (is_ahead and self._store.may_have_lost(topic)):
-            self._offsets.commit(group, topic, queue_id, offset)
+            with suppress(Busy):
+                self._offsets.commit(group, topic, queue_id, offset)
 
     def _masters_reply(self, permit: PullPermit, queue_offset: int, result: ReadResult, status: ReadStatus) -> Reply:
         """A slave's about an offset that it does not have, or where it may have what its master has not: ask that, or
