@@ -110,11 +110,13 @@ class GroupHandlers:
 
     def forbidden(self, request: Request[GroupForbiddenRequestHeader]) -> Reply | Awaitable[Reply]:
         """Whether a group may read a topic by its subscription, after `readable` has changed it where that is given.
-        To be told is asked of any names, to change it of those that are there."""
+        Only to forbid it takes names that are there: what is forbidden outlives its topic, so that one made anew is no
+        way around it, and has to be taken back."""
         group, topic, readable = request.header.group, request.header.topic, request.header.readable
-        if readable is not None:
+        if readable is False:
             self._groups.require(group)
             self._tables.topics.require(topic)
+        if readable is not None:
             self._groups.forbid_pulls(group, topic, self._clock.now_ms(), forbidden=not readable)
         told = Reply(body=GroupForbidden(group, topic, self._groups.may_pull(group, topic)).encode())
         return told if readable is None else reply_after(self._tables.save(), told)

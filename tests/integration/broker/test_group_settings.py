@@ -16,6 +16,7 @@ from rmqspark.protocol.headers.admin import (
     DeleteSubscriptionGroupRequestHeader,
     GetSubscriptionGroupConfigRequestHeader,
     GroupForbiddenRequestHeader,
+    TopicRequestHeader,
 )
 from rmqspark.store.json_table import JsonTable
 from rmqspark.testing.memory_files import MemoryFileSystem
@@ -141,6 +142,23 @@ def test_a_group_is_forbidden_to_read_a_topic(on_broker) -> None:
         assert await forbidden_table(client) == {}
         await forbid(client, "g", "orders", readable=False)
         await client.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, DeleteSubscriptionGroupRequestHeader("g"))
+        assert await forbidden_table(client) == {}
+
+    on_broker(talk)
+
+
+def test_what_is_forbidden_outlives_its_topic_until_it_is_taken_back(on_broker) -> None:
+    """As in RocketMQ: a topic that is made anew is no way around it, and one that is not stays in no table for ever."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await client.create_topic("orders", 1)
+        await put(client)
+        await forbid(client, "g", "orders", readable=False)
+        await client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, TopicRequestHeader("orders"))
+        assert await forbidden_table(client) == {"g": {"orders": 4}}
+        assert GroupForbidden.decode((await forbid(client, "g", "orders", readable=True)).body).readable
+        assert (await forbid(client, "nobody", "orders", readable=True)).code == ResponseCode.SUCCESS
         assert await forbidden_table(client) == {}
 
     on_broker(talk)
