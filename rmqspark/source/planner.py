@@ -19,7 +19,7 @@ from types import MappingProxyType
 
 from rmqspark.message_queue import MessageQueue
 from rmqspark.source.offsets import Offsets, StoreIdentity
-from rmqspark.source.queue_range import QueueRange as QueueRange  # what is planned
+from rmqspark.source.queue_range import QueueRange
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from rmqspark.source.cluster_view import ClusterView
     from rmqspark.source.options import SourceOptions
     from rmqspark.source.ownership import Ownership
-    from rmqspark.source.planner import Admit, QueueRange
+    from rmqspark.source.planner import Admit
+    from rmqspark.source.queue_range import QueueRange
     from rmqspark.source.rewinds import Rewinds
 
 _log = logging.getLogger(__name__)

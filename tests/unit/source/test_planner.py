@@ -10,7 +10,8 @@ from rmqspark.model import MessageQueue
 from rmqspark.source.dealing import split
 from rmqspark.source.loss import shrunken
 from rmqspark.source.offsets import Offsets, StoreIdentity
-from rmqspark.source.planner import QueueRange, Snapshot, advance, needing_begin, ranges
+from rmqspark.source.planner import Snapshot, advance, needing_begin, ranges
+from rmqspark.source.queue_range import QueueRange
 
 Q0, Q1, Q2 = (MessageQueue("t", "broker-a", queue_id) for queue_id in range(3))
 STORE = StoreIdentity("s", 1)
