@@ -92,8 +92,10 @@ class GroupHandlers:
         return Reply(body=self._groups.require(request.header.group).encode())
 
     def all(self, request: Request[GetAllSubscriptionGroupRequestHeader]) -> Reply:
-        """The table, or a page of it."""
+        """The table, or a page of it with what is forbidden to its groups; in the whole there may be others, too, which
+        a RocketMQ broker has left."""
         header, table = request.header, self._groups.table()
+        forbidden = table.forbiddenTable
         names = page_of(
             table.subscriptionGroupTable,
             table.dataVersion,
@@ -101,9 +103,11 @@ class GroupHandlers:
             count=header.maxGroupNum,
             known_version=header.dataVersion,
         )
+        if header.groupSeq is not None:
+            forbidden = {name: forbidden[name] for name in names if name in forbidden}
         page = SubscriptionGroupTable(
             subscriptionGroupTable={name: table.subscriptionGroupTable[name] for name in names},
-            forbiddenTable=table.forbiddenTable,
+            forbiddenTable=forbidden,
             dataVersion=table.dataVersion,
         )
         return Reply(GetAllSubscriptionGroupResponseHeader(len(table.subscriptionGroupTable)), page.encode())
