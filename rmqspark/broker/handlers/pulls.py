@@ -116,9 +116,7 @@ class PullHandlers:
 
     def _read(self, permit: PullPermit, header: PullMessageRequestHeader, queue_offset: int) -> Reply:
         config = self._config
-        wanted_bytes = (
-            header.maxMsgBytes if header.maxMsgBytes is not None and header.maxMsgBytes > 0 else MAX_ANSWER_BYTES
-        )
+        wanted_bytes = max(header.maxMsgBytes or 0, 0) or MAX_ANSWER_BYTES
         result = self._store.read(
             header.topic,
             header.queueId,
