@@ -27,6 +27,7 @@ from rmqspark.broker.handlers.pulls import PullHandlers
 from rmqspark.broker.metrics.broker_metrics import BrokerMetrics
 from rmqspark.broker.metrics.counted import Counted
 from rmqspark.broker.participation import participation
+from rmqspark.broker.pull_permits import PullPermits
 from rmqspark.broker.queries import SparkQueries
 from rmqspark.broker.registration import Registrar
 from rmqspark.broker.replicating import MasterRole, SlaveRole
@@ -157,9 +158,7 @@ class Parts:
         self.pulls = PullHandlers(
             config,
             store,
-            topics,
-            tables.groups,
-            self.clients,
+            PullPermits(topics, tables.groups, self.clients, clock, property_filter=config.enable_property_filter),
             tables.offsets,
             self.stats,
             self.counted.departures,

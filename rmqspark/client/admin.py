@@ -23,6 +23,7 @@ from rmqspark.client import (
 )
 from rmqspark.client.arguments import takes_what_it_says
 from rmqspark.client.broker_admin import LATEST_MS, BrokerAdmin
+from rmqspark.client.closing import ClosedByWith
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.dead_letter_plan import ResendPlan  # noqa: TC001 - takes_what_it_says reads it
 from rmqspark.client.descriptions import BrokerDescription
@@ -30,8 +31,6 @@ from rmqspark.client.user_topics import user_topics
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
-    from types import TracebackType
-    from typing import Self
 
     from rmqspark.client.admin_access import Right, User
     from rmqspark.client.cluster_status import ClusterStatus
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
 
 
 @takes_what_it_says
-class AdminClient:
+class AdminClient(ClosedByWith):
     """Creates, looks at and deletes what a cluster has. A context manager.
 
     What only looks takes `on_silent`, which hears of each broker that does not answer, and why; what the others know is
@@ -59,14 +58,6 @@ class AdminClient:
         """`namesrv` is "h1:9876;h2:9876"; None takes $RMQ_NAMESRV, $NAMESRV_ADDR, or this machine. `access` None is
         what the environment says."""
         self._cluster = ClusterClient(namesrv, clock=clock, access=access)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         self._cluster.close()

@@ -8,7 +8,7 @@ section 10) unless the caller gives one.
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from rmqspark.client.broker_line import BrokerLine
 from rmqspark.client.capabilities import capabilities_of
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     import msgspec
 
     from rmqspark.client.broker_line import Connect
-    from rmqspark.client.bulk import BulkChunk, BulkReceipt
+    from rmqspark.client.bulk import BulkChunk, BulkReceipt, BulkWanted
     from rmqspark.client.capabilities import Capabilities
-    from rmqspark.client.pull_request import PullResult
+    from rmqspark.client.pull_request import PullResult, PullWanted
     from rmqspark.clock import Clock
     from rmqspark.protocol.headers.produce import SendMessageRequestHeaderV2
     from rmqspark.remoting.blocking import BlockingConnection
@@ -134,82 +134,23 @@ class BrokerClient:
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
-    def submit_pull(
-        self,
-        queue: MessageQueue,
-        queue_offset: int,
-        *,
-        group: str,
-        max_count: int = 32,
-        max_bytes: int | None = None,
-        tags: str = "*",
-        sql: str | None = None,
-        suspend_ms: int = 0,
-        commit_offset: int = 0,
-        topic_deleted_ms: int | None = None,
-    ) -> Future[PullResult]:
-        """PULL_MESSAGE by tags or by SQL92; with `suspend_ms` the broker holds it that long until something comes. An
-        offset above 0 is committed with it, unless the topic was deleted later than `topic_deleted_ms`."""
-        header = pull_header(
-            queue,
-            queue_offset,
-            group=group,
-            max_count=max_count,
-            max_bytes=max_bytes,
-            tags=tags,
-            sql=sql,
-            suspend_ms=suspend_ms,
-            commit_offset=commit_offset,
-            topic_deleted_ms=topic_deleted_ms,
-        )
-        future = self.submit(RequestCode.PULL_MESSAGE, header, timeout_ms=PULL_TIMEOUT_MS + suspend_ms)
-        return then(future, pull_result)
+    def submit_pull(self, queue: MessageQueue, queue_offset: int, **wanted: Unpack[PullWanted]) -> Future[PullResult]:
+        """PULL_MESSAGE, which the broker may hold until something comes."""
+        header = pull_header(queue, queue_offset, **wanted)
+        timeout_ms = PULL_TIMEOUT_MS + header.suspendTimeoutMillis
+        return then(self.submit(RequestCode.PULL_MESSAGE, header, timeout_ms=timeout_ms), pull_result)
 
-    def pull(
-        self,
-        queue: MessageQueue,
-        queue_offset: int,
-        *,
-        group: str,
-        max_count: int = 32,
-        tags: str = "*",
-        suspend_ms: int = 0,
-    ) -> PullResult:
-        """PULL_MESSAGE, waited for."""
-        return self.submit_pull(
-            queue, queue_offset, group=group, max_count=max_count, tags=tags, suspend_ms=suspend_ms
-        ).result()
+    def pull(self, queue: MessageQueue, queue_offset: int, **wanted: Unpack[PullWanted]) -> PullResult:
+        """The same, waited for."""
+        return self.submit_pull(queue, queue_offset, **wanted).result()
 
     def bulk_read(
-        self,
-        topic: str,
-        queue_id: int,
-        queue_offset: int,
-        end_offset: int,
-        *,
-        max_count: int,
-        max_bytes: int,
-        tags: str | None = None,
-        sql: str | None = None,
-        topic_deleted_ms: int | None = None,
-        group: str | None = None,
+        self, topic: str, queue_id: int, queue_offset: int, end_offset: int, **wanted: Unpack[BulkWanted]
     ) -> Future[BulkChunk]:
-        """RMQ_BULK_READ: the records of [queue_offset, end_offset), as far as the bounds allow (`bulk.bulk_read`)."""
+        """RMQ_BULK_READ: the records of [queue_offset, end_offset), as the bounds allow. See `bulk.bulk_read`."""
         from rmqspark.client import bulk  # brings NumPy
 
-        return bulk.bulk_read(
-            self,
-            topic,
-            queue_id,
-            queue_offset,
-            end_offset,
-            max_count=max_count,
-            max_bytes=max_bytes,
-            tags=tags,
-            sql=sql,
-            topic_deleted_ms=topic_deleted_ms,
-            group=group,
-        )
+        return bulk.bulk_read(self, topic, queue_id, queue_offset, end_offset, **wanted)
 
     # --- offsets -----------------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ The only module of the client that needs NumPy at import. Layouts: `protocol/hea
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Required, TypedDict
 
 import numpy as np
 
@@ -44,6 +44,17 @@ class BulkChunk(NamedTuple):
     max_offset: int
     sizes: NDArray[np.int32]
     records: memoryview
+
+
+class BulkWanted(TypedDict, total=False):
+    """What a bulk read may bring: see `bulk_read`."""
+
+    max_count: Required[int]
+    max_bytes: Required[int]
+    tags: str | None
+    sql: str | None
+    topic_deleted_ms: int | None
+    group: str | None
 
 
 @dataclass(frozen=True, slots=True)

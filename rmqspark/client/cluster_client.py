@@ -15,6 +15,7 @@ from rmqspark.client.access import resolve_access
 from rmqspark.client.addresses import parse_addresses, resolve_namesrv
 from rmqspark.client.broker_client import BrokerClient
 from rmqspark.client.broker_places import BrokerPlaces
+from rmqspark.client.closing import ClosedByWith
 from rmqspark.client.connections import Connections
 from rmqspark.client.futures import rephrased
 from rmqspark.client.heartbeats import Heartbeats
@@ -30,8 +31,6 @@ from rmqspark.protocol.names import AUTO_CREATE_TOPIC, check_topic, is_made_by_b
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from types import TracebackType
-    from typing import Self
 
     import msgspec
 
@@ -48,7 +47,7 @@ KNOWN_TIMEOUT_MS = 1_000  # for a name server to say whether what it told before
 AUTO_CREATE_QUEUES = 4  # RocketMQ's defaultTopicQueueNums of a producer
 
 
-class ClusterClient:
+class ClusterClient(ClosedByWith):
     """A cluster, found by its name servers ("h1:9876;h2:9876"; None: $RMQ_NAMESRV, $NAMESRV_ADDR, this machine).
 
     Nothing is connected before it is needed. Safe to share between threads; a context manager; `close` more than once
@@ -85,14 +84,6 @@ class ClusterClient:
         self._places = BrokerPlaces(self.clock)
         self._brokers: dict[str, BrokerClient] = {}
         self._closed = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Closes every connection. What is under way fails with ConnectionLost."""

@@ -7,6 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING
 
 from rmqspark.client.arguments import takes_what_it_says
+from rmqspark.client.closing import ClosedByWith
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.delivery import Delivery, Parcel
 from rmqspark.client.identity import MessageIds
@@ -20,8 +21,6 @@ from rmqspark.protocol.names import check_group
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from types import TracebackType
-    from typing import Self
 
     from rmqspark.clock import Clock
     from rmqspark.entropy import Entropy
@@ -34,7 +33,7 @@ RESEND_THREADS = 4  # for further tries of asynchronous sends; started only when
 
 
 @takes_what_it_says
-class Producer:
+class Producer(ClosedByWith):
     """Sends messages to a cluster. Safe to share between threads; a context manager.
 
     A message goes to the queues of its topic in turn, or to `queue` (a queue id, or a MessageQueue), or to the queue
@@ -68,14 +67,6 @@ class Producer:
         self._closed = False
         self._begin()
         self._cluster.heartbeats.add_producer(group)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def send(
         self,

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal, cast
 
 from rmqspark.client.arguments import takes_what_it_says
+from rmqspark.client.closing import ClosedByWith
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.expressions import check_sql, tag_test
 from rmqspark.client.fetcher import Fetcher
@@ -22,8 +23,6 @@ from rmqspark.protocol.names import check_group
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from types import TracebackType
-    from typing import Self
 
     from rmqspark.client.broker_client import BrokerClient
     from rmqspark.client.cursor import Cursor
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @takes_what_it_says
-class PullConsumer:
+class PullConsumer(ClosedByWith):
     """Reads the queues it is assigned. A context manager; calls from several threads take turns.
 
     With a `group` it begins where the group has committed, and `commit` records how far it came; it takes no part in
@@ -69,14 +68,6 @@ class PullConsumer:
         self._turn = threading.RLock()
         self._pid = os.getpid()
         self._closed = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def queues(self, topic: str) -> list[MessageQueue]:
         """The queues of a topic that can be read."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Required, TypedDict
 
 from rmqspark.protocol.codes import ResponseCode
 from rmqspark.protocol.faults import from_response
@@ -36,20 +36,35 @@ class PullResult(NamedTuple):
     topic_deleted_ms: int | None = 0
 
 
+class PullWanted(TypedDict, total=False):
+    """What a pull asks for: in whose name, so many messages and bytes, by tags or by SQL92. With `suspend_ms` the
+    broker holds it that long until something comes. An offset above 0 is committed with it, unless the topic was
+    deleted later than `topic_deleted_ms`."""
+
+    group: Required[str]
+    max_count: int
+    max_bytes: int | None
+    tags: str
+    sql: str | None
+    suspend_ms: int
+    commit_offset: int
+    topic_deleted_ms: int | None
+
+
 def pull_header(
     queue: MessageQueue,
     queue_offset: int,
     *,
     group: str,
-    max_count: int,
-    max_bytes: int | None,
-    tags: str,
-    sql: str | None,
-    suspend_ms: int,
-    commit_offset: int,
-    topic_deleted_ms: int | None,
+    max_count: int = 32,
+    max_bytes: int | None = None,
+    tags: str = "*",
+    sql: str | None = None,
+    suspend_ms: int = 0,
+    commit_offset: int = 0,
+    topic_deleted_ms: int | None = None,
 ) -> PullMessageRequestHeader:
-    """Of messages by tags, or by SQL92 where that is given; see `BrokerClient.submit_pull`."""
+    """See `PullWanted`."""
     flags = PullFlag.SUBSCRIPTION
     flags |= PullFlag.SUSPEND if suspend_ms else PullFlag(0)
     flags |= PullFlag.COMMIT_OFFSET if commit_offset > 0 else PullFlag(0)

@@ -11,6 +11,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from rmqspark.client.arguments import takes_what_it_says
+from rmqspark.client.closing import ClosedByWith
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.pushing.accepted import MOST_IN_A_BATCH, MOST_THREADS, between, checked_strategy, checked_times
 from rmqspark.client.pushing.config import PushConfig
@@ -43,7 +44,6 @@ from rmqspark.remoting.reply import Reply
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
     from typing import Self, TypeAlias
 
     from rmqspark.client.pushing.offsets import Offsets
@@ -64,7 +64,7 @@ JOIN_S = 1.0
 
 
 @takes_what_it_says
-class PushConsumer:
+class PushConsumer(ClosedByWith):
     """Consumes topics as a member of a group, which divides their queues. A context manager; safe to share.
 
     The listener is called with each message on one of `consume_threads` threads. If it returns, the message is
@@ -176,11 +176,6 @@ class PushConsumer:
     def __enter__(self) -> Self:
         self.start()
         return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def subscribe(self, topic: str, tags: str = "*", sql: str | None = None) -> None:
         """Consumes a topic, too; before the start or after it. All members of a group should subscribe to the same.

@@ -16,6 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 from rmqspark.client.arguments import takes_what_it_says
+from rmqspark.client.closing import ClosedByWith
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.delivery import Delivery, Parcel, worth_another_try
 from rmqspark.client.identity import MessageIds
@@ -44,8 +45,6 @@ from rmqspark.protocol.records.record import SysFlag, decode_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from types import TracebackType
-    from typing import Self
 
     from rmqspark.client.broker_client import BrokerClient
     from rmqspark.clock import Clock
@@ -76,7 +75,7 @@ class TransactionListener(Protocol):
 
 
 @takes_what_it_says
-class TransactionProducer:
+class TransactionProducer(ClosedByWith):
     """Sends messages of transactions. Safe to share between threads; a context manager.
 
     From its construction on it answers the brokers' questions about half messages of its group, also those of brokers
@@ -113,14 +112,6 @@ class TransactionProducer:
         )
         self._cluster.heartbeats.add_producer(group)
         self._cluster.heartbeats.reach_all(self._brokers)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def send(
         self,

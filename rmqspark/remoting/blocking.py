@@ -18,12 +18,8 @@ from rmqspark.clock import Clock, SystemClock
 from rmqspark.errors import ConnectionLost, RmqError
 from rmqspark.pacing import LARGE_BYTES, stop_pacing
 from rmqspark.protocol.codes import ResponseCode
-from rmqspark.protocol.commands.command import (
-    MAX_RESPONSE_HEADER_BYTES,
-    decode_command,
-    encode_request,
-    split_frame,
-)
+from rmqspark.protocol.commands.command import MAX_RESPONSE_HEADER_BYTES, decode_command, split_frame
+from rmqspark.protocol.commands.encoding import encode_request
 from rmqspark.remoting.access import OPEN
 from rmqspark.remoting.awaited import AwaitedAnswers
 from rmqspark.remoting.dial import dial

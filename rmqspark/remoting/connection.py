@@ -10,13 +10,8 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import structlog
 
 from rmqspark.errors import ConnectionLost, DecodeError, NotSupported, RequestTimeout, Unreachable
-from rmqspark.protocol.commands.command import (
-    MAX_RESPONSE_HEADER_BYTES,
-    decode_command,
-    encode_request,
-    encode_response,
-    split_frame,
-)
+from rmqspark.protocol.commands.command import MAX_RESPONSE_HEADER_BYTES, decode_command, split_frame
+from rmqspark.protocol.commands.encoding import encode_request, encode_response
 from rmqspark.protocol.commands.frame import FrameDecoder
 from rmqspark.protocol.faults import to_response
 from rmqspark.remoting.access import OPEN

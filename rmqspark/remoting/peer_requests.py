@@ -9,7 +9,8 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, TypeAlias
 
 from rmqspark.errors import NotSupported, RmqError, ServerFault
-from rmqspark.protocol.commands.command import Command, encode_response
+from rmqspark.protocol.commands.command import Command
+from rmqspark.protocol.commands.encoding import encode_response
 from rmqspark.protocol.faults import to_response
 from rmqspark.remoting.reply import Reply
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from rmqspark.protocol.commands.command import Buffer
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
     import msgspec
 
-__all__ = ["Body", "Buffer", "Reply"]
+__all__ = ["Body", "Buffer", "Reply", "reply_after"]
 
 Body: TypeAlias = Buffer | Sequence[Buffer]
 """A body in one piece or in several to be sent one after the other. Memoryviews are of bytes, format "B"."""
@@ -24,3 +26,12 @@ class Reply(NamedTuple):
     code: int = 0
     remark: str | None = None
     extra: Mapping[str, str] | None = None  # fields beyond those the header declares
+
+
+_DONE: Final = Reply()
+
+
+async def reply_after(change_is_kept: Awaitable[None], reply: Reply = _DONE) -> Reply:
+    """The reply to a change, when that is as safe as its sender is to believe. Raises what keeping it raises."""
+    await change_is_kept
+    return reply

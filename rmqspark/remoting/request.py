@@ -17,7 +17,8 @@ import msgspec
 import structlog
 
 from rmqspark.errors import RmqError, ServerFault
-from rmqspark.protocol.commands.command import RawCommand, Serialize, decode_command, encode_response
+from rmqspark.protocol.commands.command import RawCommand, Serialize, decode_command
+from rmqspark.protocol.commands.encoding import encode_response
 from rmqspark.protocol.faults import to_response
 
 if TYPE_CHECKING:

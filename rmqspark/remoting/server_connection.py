@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from rmqspark.errors import Busy, DecodeError, GoingAway, RmqError
 from rmqspark.protocol.codes import Version
-from rmqspark.protocol.commands.command import RawCommand, decode_command, encode_request
+from rmqspark.protocol.commands.command import RawCommand, decode_command
+from rmqspark.protocol.commands.encoding import encode_request
 from rmqspark.protocol.records.message_id import pack_ipv4_host
 from rmqspark.remoting.address import format_address
 from rmqspark.remoting.deadlines import nearest_deadline

@@ -36,14 +36,7 @@ def write_attempt(
     client: ClusterClient, options: SinkOptions, attempt: Attempt, batches: Iterable[Any], *, skip_stale: bool = False
 ) -> AttemptWritten:
     """Raises Fenced, StaleVersion, or what ended the task; nothing of a failed attempt is ever readable."""
-    in_a_stream = options._replace(streaming=options.streaming or bool(attempt.query_id))  # in foreachBatch, too
-    written = _write_attempt(client, in_a_stream, attempt, batches, skip_stale)
-    return replace(written, topic=options.topic or "")
-
-
-def _write_attempt(
-    client: ClusterClient, options: SinkOptions, attempt: Attempt, batches: Iterable[Any], skip_stale: bool
-) -> AttemptWritten:
+    options = options._replace(streaming=options.streaming or bool(attempt.query_id))  # in foreachBatch, too
     answer = _prepared(client, attempt, options.patience)
     fault_point("after_prepare")
     match answer.outcome:
@@ -71,7 +64,7 @@ def _written(client: ClusterClient, options: SinkOptions, attempt: Attempt, batc
         WriteTask(client, options, halves).write(batches)
     except Fenced as error:
         raise cut_off(attempt) from error
-    return AttemptWritten(attempt, halves.total.rows, halves.total.checksum, halves.held)
+    return AttemptWritten(attempt, halves.total.rows, halves.total.checksum, halves.held, topic=options.topic or "")
 
 
 def _drained(options: SinkOptions, attempt: Attempt, batches: Iterable[Any]) -> AttemptWritten:
@@ -80,7 +73,7 @@ def _drained(options: SinkOptions, attempt: Attempt, batches: Iterable[Any]) -> 
         check_bodies(batch, total.rows)
         for topic, rows in _by_topic(batch) if options.topic is None else [(None, batch)]:
             add_bodies(total, column(rows.column(body_name(rows))), topic)
-    return AttemptWritten(attempt, total.rows, total.checksum)
+    return AttemptWritten(attempt, total.rows, total.checksum, topic=options.topic or "")
 
 
 def _by_topic(batch: Any) -> Iterator[tuple[str, Any]]:

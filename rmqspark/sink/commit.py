@@ -9,8 +9,9 @@ raise, and Spark run the batch again.
 from __future__ import annotations
 
 import logging
-import re
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from rmqspark.client.coordinator import Coordinator, Decided, Run
 from rmqspark.client.patience import patiently
@@ -20,20 +21,10 @@ from rmqspark.fault_points import fault_point
 from rmqspark.protocol.bodies.txn import TxnDecision
 from rmqspark.protocol.headers.txn import NO_EPOCH, TxnOutcome
 from rmqspark.sink.checksum import RowChecksum
-from rmqspark.sink.inputs import inputs_of, leased_queues, read_elsewhere
+from rmqspark.sink.inputs import inputs_of, leased_queues
 from rmqspark.sink.patience import UNDER_WAY
-from rmqspark.sink.refusals import (
-    fenced,
-    in_doubt,
-    mismatch,
-    not_committed,
-    of_another_place,
-    of_another_query,
-    of_other_queues,
-    other_topic,
-    second_write,
-    stale,
-)
+from rmqspark.sink.refusals import fenced, in_doubt, not_committed, stale
+from rmqspark.sink.replays import Replay, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +34,6 @@ if TYPE_CHECKING:
     from rmqspark.sink.attempt import Attempt, AttemptWritten
     from rmqspark.sink.transaction_options import TransactionOptions
 
-_SPARKS_RUN = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 _log = logging.getLogger(__name__)
 
@@ -77,7 +67,7 @@ def commit(client: ClusterClient, transaction: TransactionOptions, messages: Seq
     decided = _decided(client, speaker, decision)
     _conclude(speaker, decided)
     if decided.decision is not None:
-        _compare(client, transaction, speaker, decision, decided.decision)
+        _compare(client, Replay(speaker, transaction, decision, decided.decision))
     fault_point("after_commit_answered")
 
 
@@ -161,75 +151,24 @@ def _conclude(speaker: Attempt, decided: Decided) -> None:
         )  # fmt: skip
 
 
-def _is_passed_over(transaction: TransactionOptions, speaker: Attempt, recorded: TxnDecision) -> bool:
-    """Whether a stream finds its batch committed by a query that is not itself, and the user says that such are to be
-    skipped: the number is the same, the batch is not. Where users number versions, the number is the batch."""
-    if transaction.version is not None or recorded.queryId in ("", speaker.query_id):
-        return False
-    if not transaction.skip_stale:
-        raise of_another_query(speaker, recorded)
-    _log.warning("Version %d of %s is another query's and skipped.", speaker.version, speaker.transactional_id)
-    return True
+def _compare(client: ClusterClient, replay: Replay) -> None:
+    """Raises, or warns, where the batch that was committed under this version is not the one that comes again."""
+    if replay.turns_on_inputs and not replay.recorded.inputs:
+        inputs = _recorded_inputs(client, replay.attempt)
+        replay = replay._replace(recorded=msgspec.structs.replace(replay.recorded, inputs=inputs))
+    told = verdict(replay)
+    if isinstance(told, RmqError):
+        raise told
+    if told:
+        _log.warning("%s", told)
 
 
-def _is_another_batch(
-    client: ClusterClient, transaction: TransactionOptions, speaker: Attempt, now: TxnDecision, recorded: TxnDecision
-) -> bool:
-    """Whether this is not the batch that was committed under its number, and the user says that such are to be skipped:
-    Spark has planned it anew, for its offset log was lost. Else StaleVersion: Spark would go on behind rows that nobody
-    has written. Where the user's versions are not the batches', nothing is known of it."""
-    if not now.inputs or recorded.queryId != speaker.query_id or speaker.version != speaker.batch_id:
-        return False
-    story = read_elsewhere(now.inputs, recorded.inputs or _recorded_inputs(client, speaker))
-    if not story:
-        return False
-    if not transaction.skip_stale:
-        raise of_another_place(speaker, story)
-    _log.warning("Version %d of %s was another batch and is skipped: %s.",
-                 speaker.version, speaker.transactional_id, story)  # fmt: skip
-    return True
-
-
-def _recorded_inputs(client: ClusterClient, speaker: Attempt) -> Sequence[InputRange]:
+def _recorded_inputs(client: ClusterClient, speaker: Attempt) -> list[InputRange]:
     """What the batch had read when it was committed, as an audit is told; nothing where that cannot be had."""
     try:
         batch = audited_batch(client, speaker.transactional_id, speaker.version)
     except RmqError as error:
         _log.warning("What version %d of %s had read cannot be found out: %s",
                      speaker.version, speaker.transactional_id, error)  # fmt: skip
-        return ()
-    return () if batch is None else batch.inputs
-
-
-def _is_second_write(now: TxnDecision, recorded: TxnDecision) -> bool:
-    """Whether the write that was committed under this version was made in the same call of foreachBatch: a run of a
-    query calls it once for each batch, and a batch that Spark repeats is another run's. Of jobs without a query, or in
-    a job group of the user's own, which may be called the same at every start, nothing is known."""
-    this = (now.run, now.batchId)
-    return now.ownVersion and _SPARKS_RUN.fullmatch(now.run) is not None and this == (recorded.run, recorded.batchId)
-
-
-def _compare(
-    client: ClusterClient, transaction: TransactionOptions, speaker: Attempt, now: TxnDecision, recorded: TxnDecision
-) -> None:
-    """Rows that were committed stay; that a later run had others is for the user to know. No fault is it only where
-    that run has read other queues of a shared group, for some were given to another member in between."""
-    if _is_passed_over(transaction, speaker, recorded):
-        return
-    elsewhere = bool(now.topic and recorded.topic) and now.topic != recorded.topic
-    other = other_topic(speaker, now.topic, recorded) if elsewhere else None
-    if other is None and (recorded.rows, recorded.checksum) == (now.rows, now.checksum):
-        return
-    if other is not None and transaction.version is not None:  # two writes of one batch, as it seems
-        raise other
-    if _is_second_write(now, recorded):
-        raise second_write(speaker, now, recorded)
-    if _is_another_batch(client, transaction, speaker, now, recorded):
-        return
-    if other is None and recorded.leasedQueues != now.leasedQueues:
-        _log.warning("%s", of_other_queues(speaker, now, recorded))
-        return
-    story = other or mismatch(speaker, now, recorded, fails=transaction.fail_on_mismatch)
-    if transaction.fail_on_mismatch:
-        raise story
-    _log.warning("%s", story)
+        return []
+    return [] if batch is None else batch.inputs

@@ -11,7 +11,6 @@ from rmqspark.client.coordinator import masters
 from rmqspark.client.patience import Patience, patiently
 from rmqspark.client.txn import reported_inputs
 from rmqspark.errors import RmqError
-from rmqspark.message_queue import MessageQueue
 from rmqspark.sink.patience import UNDER_WAY
 from rmqspark.sink.refusals import not_committed
 
@@ -70,33 +69,6 @@ def leased_queues(read: Iterable[InputRange]) -> str:
     """The queues of shared groups among these, in few characters: the same for the same queues, "" for none."""
     queues = sorted({_queue(each) for each in read if each.lease})
     return blake2b(repr(queues).encode(), digest_size=_DIGEST_BYTES).hexdigest() if queues else ""
-
-
-def read_elsewhere(now: Iterable[InputRange], committed: Iterable[InputRange]) -> str:
-    """In words, a queue that is read up to another place `now` than when the batch was `committed`; "" for none.
-
-    A batch that Spark runs again has the places of its offset log, so this is another batch of the same number. Nothing
-    can be said of queues that were given to another member of a shared group in between, or are not read any more, of
-    places in other epochs of a topic, and where nothing was recorded.
-    """
-    reached, epochs = _reached(committed), {each.topic: each.topicEpoch for each in committed}
-    for queue, last in _reached(now).items() if reached else ():
-        before = reached.get(queue)
-        if epochs.get(last.topic, last.topicEpoch) != last.topicEpoch or (before is None and last.lease):
-            continue
-        if before is None or before.toOffset != last.toOffset:
-            then = "not at all" if before is None else f"up to {before.toOffset}"
-            return f"{queue} is read up to offset {last.toOffset} now, and was {then} then"
-    return ""
-
-
-def _reached(ranges: Iterable[InputRange]) -> dict[MessageQueue, InputRange]:
-    """The last range of each queue that has any messages, whichever group reads it."""
-    last: dict[MessageQueue, InputRange] = {}
-    for each in sorted(ranges, key=lambda r: r.toOffset):
-        if each.toOffset > each.fromOffset:
-            last[MessageQueue(each.topic, each.brokerName, each.queueId)] = each
-    return last
 
 
 def _brokers(client: ClusterClient, participants: Iterable[str]) -> tuple[list[str], RmqError | None]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rmqspark.source.planner import QueueRange
+from rmqspark.source.queue_range import QueueRange
 from rmqspark.source.shares import share, share_bytes
 
 if TYPE_CHECKING:

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from rmqspark.client.queue_bounds import Bounds
     from rmqspark.message_queue import MessageQueue
     from rmqspark.remoting.response import Response
-    from rmqspark.source.planner import QueueRange
+    from rmqspark.source.queue_range import QueueRange
     from rmqspark.source.retry import RetryPolicy
     from rmqspark.source.subscription import Subscription
 

@@ -19,10 +19,10 @@ from rmqspark.errors import RmqError, StoreError
 from rmqspark.source.arrow import rows_of_a_batch
 from rmqspark.source.choice import Choice
 from rmqspark.source.columns import columns_of
+from rmqspark.source.dealing import split
 from rmqspark.source.fetch import fetch
 from rmqspark.source.log_plan import stretches
 from rmqspark.source.partitions import DirectPartition, StorePlace
-from rmqspark.source.planner import split
 from rmqspark.store.direct.read import Limits, Unread, Wanted, read_ranges
 from rmqspark.store.direct.view import StoreView, identity_of
 from rmqspark.store.posix_files import PosixFileSystem

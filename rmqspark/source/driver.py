@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 from rmqspark.client.shared import shared_client
 from rmqspark.source.cluster_view import ClusterView
 from rmqspark.source.columns import check_bad_records
+from rmqspark.source.dealing import check_task_size, split, together
 from rmqspark.source.group import GroupProgress
 from rmqspark.source.ownership import WholeGroup
 from rmqspark.source.partitions import Holder, QueuePartition
-from rmqspark.source.planner import check_task_size, ranges, split, together
+from rmqspark.source.planner import ranges
 from rmqspark.source.progress import Progress
 from rmqspark.source.queue_range import QueueRange
 from rmqspark.source.rewinds import Rewinds

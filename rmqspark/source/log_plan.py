@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from rmqspark.source.planner import QueueRange, split
+from rmqspark.source.dealing import split
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from rmqspark.message_queue import MessageQueue
     from rmqspark.protocol.buffers.spans import Positions
+    from rmqspark.source.queue_range import QueueRange
     from rmqspark.store.direct.lanes import EntrySource
 
 _LOOKED_AT_IN_ONE_GO: Final = 1 << 15  # entries; 640 KiB

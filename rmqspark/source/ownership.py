@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     from rmqspark.source.group import GroupProgress
     from rmqspark.source.offsets import Offsets
-    from rmqspark.source.planner import QueueRange, Snapshot
+    from rmqspark.source.planner import Snapshot
+    from rmqspark.source.queue_range import QueueRange
 
 
 class Ownership(Protocol):

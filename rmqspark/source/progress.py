@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from rmqspark.source.cluster_view import ClusterView
     from rmqspark.source.options import SourceOptions
     from rmqspark.source.ownership import Ownership
-    from rmqspark.source.planner import Admit, QueueRange
+    from rmqspark.source.planner import Admit
+    from rmqspark.source.queue_range import QueueRange
     from rmqspark.source.rewinds import Rewinds
 
 _log = logging.getLogger(__name__)
@@ -105,18 +106,13 @@ class Progress:
         return self._next_end(start, limits)
 
     def _next_end(self, start: Offsets, limits: Limits | None) -> Offsets:
+        """A look, and what follows from it: first what has gone, then what is this query's, then how far it goes."""
         start = self._without_deleted(self._resumption.of(start))
         snapshot = self._look(start)
-        idle = is_idle(start, self._group.owned(snapshot))
-        resets = self._rewinds.due(start, snapshot, is_idle=idle)
-        is_read = self._options.subscription.includes
-        kept = start.at({queue: at for queue, at in start.positions.items() if queue not in resets and is_read(queue)})
-        snapshot, reborn = self._account(kept, snapshot)
+        resets = self._rewinds.due(start, snapshot, is_idle=is_idle(start, self._group.owned(snapshot)))
+        snapshot, reborn = self._account(self._read_on(start, resets), snapshot)
         self._tell_idle(snapshot)
-        start = self._group.settle(start, snapshot)
-        if self._group.outruns(snapshot):
-            snapshot = self._look(start, fresh=True)
-        snapshot = self._group.owned(snapshot)
+        start, snapshot = self._own(start, snapshot)
         resets = {queue: at for queue, at in resets.items() if queue in snapshot.ends}  # the rest is for who reads it
         snapshot = replace(snapshot, begins=self._view.begins(needing_begin(start, snapshot, resets)))
         snapshot = self._group.enter(snapshot)
@@ -126,6 +122,18 @@ class Progress:
         end = self._planned = self._group.seal(end)
         self._rewinds.planned(end, resets)
         return end
+
+    def _read_on(self, start: Offsets, resets: Mapping[MessageQueue, int]) -> Offsets:
+        """The places that reading goes on from: what is missing behind any other is missed by nobody."""
+        includes = self._options.subscription.includes
+        return start.at({queue: at for queue, at in start.positions.items() if queue not in resets and includes(queue)})
+
+    def _own(self, start: Offsets, snapshot: Snapshot) -> tuple[Offsets, Snapshot]:
+        """As far as the group has them read here; what is before `start` is reported to be done with."""
+        start = self._group.settle(start, snapshot)
+        if self._group.outruns(snapshot):
+            snapshot = self._look(start, fresh=True)
+        return start, self._group.owned(snapshot)
 
     def readable(self, planned: list[QueueRange], end: Offsets) -> list[QueueRange]:
         """What of a batch can still be read as it was planned.

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rmqspark.message_queue import MessageQueue
     from rmqspark.source.offsets import Offsets
     from rmqspark.source.options import SourceOptions
-    from rmqspark.source.planner import QueueRange
+    from rmqspark.source.queue_range import QueueRange
     from rmqspark.source.sharing import Sharing
 
     Join = Callable[[ClusterClient, Member, str | None], Membership]

@@ -16,10 +16,11 @@ from rmqspark.clock import SystemClock
 from rmqspark.errors import StoreError
 from rmqspark.source.choice import Choice
 from rmqspark.source.columns import columns_of
+from rmqspark.source.dealing import check_task_size, split
 from rmqspark.source.direct import limits_of
 from rmqspark.source.log_plan import stretches
 from rmqspark.source.loss import DAMAGED, lose
-from rmqspark.source.planner import QueueRange, check_task_size, split
+from rmqspark.source.queue_range import QueueRange
 from rmqspark.source.start import resolve
 from rmqspark.source.stored_queues import StoredQueues
 from rmqspark.spark_worker import settle

@@ -3,8 +3,8 @@
 A dispatch is what one append leaves to be done. Dispatches are carried out in log order, and none before the log is
 safe to read up to its end: at once in ASYNC_FLUSH, when flushed in SYNC_FLUSH. One that fails (a full disk) stays first
 in line and is tried again; its queue entries are written before its index entries, both skip what is there, and
-readers are told last, so a second try is harmless. Word that could not be given,
-for want of memory, is given next time.
+readers are told last, so a second try is harmless. Word that could not be given, for want of memory, is given next
+time.
 
 What several appends bring is published at once if they are made while the dispatcher is held (`hold`, `release`): then
 everything waits, the appends of others too, for queues and index follow the log.

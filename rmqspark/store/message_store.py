@@ -212,11 +212,6 @@ class MessageStore:
         return self._log.flushed_offset if self._config.syncs_flush else self._log.end_offset
 
     @property
-    def is_flushing(self) -> bool:
-        """Whether a plan is under way."""
-        return self._flusher.is_busy
-
-    @property
     def recovery_offset(self) -> int:
         """Physical offset from which a recovery would begin now, or behind it, after a power loss too. It moves when a
         checkpoint is on disk itself: that is synced by the thorough flush after the one that wrote it."""

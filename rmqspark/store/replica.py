@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final
 from rmqspark.errors import RecordError, StoreError
 from rmqspark.protocol.records.record import BLANK_BYTES, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_RECORD_BYTES
 from rmqspark.protocol.records.record_batch import RecordBatch
-from rmqspark.store.cut_tails import keep_tail
 from rmqspark.store.dispatcher import Dispatch
 from rmqspark.store.files import read_whole, write_whole
 from rmqspark.store.log.commit_log import Placement
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from rmqspark.protocol.buffers.spans import Positions
     from rmqspark.store.appending.write_gate import WriteGate
     from rmqspark.store.appending.writer import Writer
-    from rmqspark.store.checkpoint import CheckpointFile
     from rmqspark.store.deletions import Deletions
     from rmqspark.store.dispatcher import Dispatcher, Queued
     from rmqspark.store.files import FileSystem
@@ -39,6 +37,7 @@ if TYPE_CHECKING:
     from rmqspark.store.index.index import Index
     from rmqspark.store.log.commit_log import CommitLog
     from rmqspark.store.queues.consume_queues import ConsumeQueues
+    from rmqspark.store.tail_cut import TailCut
 
 FOLLOWING: Final = "following"  # a file that is there from the first start as a slave's store to the next as a master's
 _IS_KNOWN: Final = b"known\n"  # its content, once the master has said whose store this is a copy of
@@ -63,20 +62,19 @@ class ReplicaLog:
         writer: Writer,
         gate: WriteGate,
         flusher: Flusher,
-        checkpoint_file: CheckpointFile,
         identity: StoreIdentity,
+        tail_cut: TailCut,
     ) -> None:
         self._files = files
         self._log = log
         self._queues = queues
         self._index = index
-        self._deletions = deletions
         self._dispatcher = dispatcher
         self._writer = writer
         self._gate = gate
         self._flusher = flusher
-        self._checkpoint_file = checkpoint_file
         self._identity = identity
+        self._tail_cut = tail_cut
         self._redispatcher = Redispatcher(queues, deletions)
         self.is_known = False
         """Whether the store's identity is that of the master's: not before that has said it for the first time."""
@@ -287,58 +285,5 @@ class ReplicaLog:
         return begin
 
     def cut(self, physical_offset: int) -> str:
-        """Takes back all from a record's begin on, durably; what was there is kept in the file whose path is returned.
-        Offsets known from before may mean other messages then: the incarnation rises. Raises OSError; NotWritable where
-        the store takes nothing; ValueError while a flush is under way.
-
-        Each step can be followed by a kill: the checkpoint comes first, and what is left is found and cut once more.
-        Where the disk refuses a step nobody can say what is there until the store is opened again.
-        """
-        self._gate.check(from_master=True)  # after a failed fsync another would prove nothing
-        self._flusher.flush()
-        if self._dispatcher.fault is not None:
-            raise self._dispatcher.fault
-        tail = self.read(physical_offset, self._log.end_offset - physical_offset)
-        kept = keep_tail(self._files, physical_offset, tail)
-        try:
-            self._take_back(physical_offset)
-        except BaseException as error:
-            hint = "Start the broker again: it finds what is there."
-            self._gate.shut_for_good(f"A tail of the log was cut off by half: {error}.", hint)
-            raise
-        return kept
-
-    def _take_back(self, physical_offset: int) -> None:
-        self._identity.raise_incarnation()
-        self._lower_checkpoint(physical_offset)
-        for queue in self._queues:
-            end = queue.first_at_or_after(physical_offset)
-            if end < queue.max_offset:
-                queue.cut(end)
-        self._log.segments.cut(physical_offset)
-        self._log.end_offset = physical_offset
-        self._log.flushed_offset = min(self._log.flushed_offset, physical_offset)
-        self._deletions.follow_log_end(physical_offset)
-        self._dispatcher.rewind(physical_offset)
-        self._cut_index(physical_offset)
-        self._flusher.flush(thorough=True)
-
-    def _lower_checkpoint(self, physical_offset: int) -> None:
-        current = self._checkpoint_file.current
-        recovery_offset = min(current.recovery_offset, physical_offset)
-        lowered = current._replace(
-            watermark=min(current.watermark, physical_offset),
-            recovery_offset=recovery_offset,
-            entries_total=sum(queue.first_at_or_after(recovery_offset) for queue in self._queues),
-        )
-        self._checkpoint_file.write(lowered)
-        self._checkpoint_file.sync()
-
-    def _cut_index(self, physical_offset: int) -> None:
-        if self._index is None:
-            return
-        start = max(self._index.cut(physical_offset), self._log.min_offset)
-        scan = LogScan(self._log.segments, start, physical_offset, check_crc=False)
-        for found in scan.run():
-            if isinstance(found, Records):
-                self._index.append_records(None, found.batch, found.batch.positions + found.physical_offset)
+        """Takes back all from a record's begin on, which the master does not have; see `TailCut.run`."""
+        return self._tail_cut.run(physical_offset)

@@ -35,6 +35,7 @@ from rmqspark.store.reading.time_search import TimeSearch
 from rmqspark.store.recovery import run_marker
 from rmqspark.store.recovery.recovery import Recovery
 from rmqspark.store.replica import ReplicaLog
+from rmqspark.store.tail_cut import TailCut
 from rmqspark.store.topic_deletions import TopicDeletions
 
 if TYPE_CHECKING:
@@ -121,6 +122,18 @@ class Storeys:
             self.times,
             clock,
         )
+        tail_cut = TailCut(
+            self.files,
+            self.log,
+            self.queues,
+            self.index,
+            self.noted_deletions,
+            self.dispatcher,
+            self.gate,
+            self.flusher,
+            self.checkpoint_file,
+            self.identity,
+        )
         self.replica = ReplicaLog(
             self.files,
             self.log,
@@ -131,8 +144,8 @@ class Storeys:
             self.writer,
             self.gate,
             self.flusher,
-            self.checkpoint_file,
             self.identity,
+            tail_cut,
         )
         self.expiry = Expiry(
             self._config, self.files, self.log, self.queues, self.index, self.checkpoint_file, self.gate

@@ -17,7 +17,8 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Self, TypeAlias
 
-from rmqspark.protocol.commands.command import Command, decode_command, encode_request, encode_response, split_frame
+from rmqspark.protocol.commands.command import Command, decode_command, split_frame
+from rmqspark.protocol.commands.encoding import encode_request, encode_response
 from rmqspark.protocol.commands.frame import FrameDecoder
 
 if TYPE_CHECKING:

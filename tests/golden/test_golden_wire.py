@@ -18,14 +18,8 @@ from rmqspark.protocol import bodies, headers
 from rmqspark.protocol.bodies.register import decode_register_body, register_crc32
 from rmqspark.protocol.codes import Language, RequestCode
 from rmqspark.protocol.commands.binary_header import BinaryHeader, decode_binary_header, encode_binary_header
-from rmqspark.protocol.commands.command import (
-    decode_command,
-    decode_envelope,
-    encode_request,
-    encode_response,
-    peek_code,
-    split_frame,
-)
+from rmqspark.protocol.commands.command import decode_command, decode_envelope, peek_code, split_frame
+from rmqspark.protocol.commands.encoding import encode_request, encode_response
 from rmqspark.protocol.commands.frame import FrameDecoder
 from rmqspark.protocol.headers.fields import from_fields, to_fields
 from rmqspark.protocol.headers.produce import RecallMessageRequestHeader

@@ -9,13 +9,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from rmqspark.protocol.codes import ResponseCode
-from rmqspark.protocol.commands.command import (
-    MAX_RESPONSE_HEADER_BYTES,
-    Command,
-    decode_command,
-    encode_response,
-    split_frame,
-)
+from rmqspark.protocol.commands.command import MAX_RESPONSE_HEADER_BYTES, Command, decode_command, split_frame
+from rmqspark.protocol.commands.encoding import encode_response
 from rmqspark.protocol.commands.frame import FrameDecoder
 from rmqspark.protocol.signature import signature
 

@@ -24,7 +24,7 @@ from rmqspark.protocol.headers.consume import (
     QueryConsumerOffsetRequestHeader,
     UpdateConsumerOffsetRequestHeader,
 )
-from rmqspark.remoting.reply import Reply
+from rmqspark.remoting.reply import Reply, reply_after
 from rmqspark.remoting.router import Route, Routes
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class ConsumerOffsetHandlers:
         for each, offset in targets.items():
             self._offsets.reset(header.group, header.topic, each, offset)
         table = {MessageQueue(header.topic, self._broker_name, each): offset for each, offset in targets.items()}
-        return self._after_saving(Reply(body=ResetOffsetBody(table).encode()))
+        return reply_after(self._tables.save(), Reply(body=ResetOffsetBody(table).encode()))
 
     def resets(self, request: Request[ConsumerGroupRequestHeader]) -> Reply:
         """What the reader says it has carried out is settled; the answer is what it has not."""
@@ -122,10 +122,6 @@ class ConsumerOffsetHandlers:
     def all(self, request: Request[NoFields]) -> Reply:
         del request
         return Reply(body=self._offsets.table(self._clock.now_ms()).encode())
-
-    async def _after_saving(self, reply: Reply) -> Reply:
-        await self._tables.save()
-        return reply
 
     def _reset_target(self, header: ResetOffsetRequestHeader, queue_id: int) -> int:
         low, high = self._store.queues.bounds(header.topic, queue_id)

@@ -8,7 +8,6 @@ the attributes of a configuration are changes to those of the group.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -33,14 +32,14 @@ from rmqspark.protocol.headers.cluster import (
     GetAllSubscriptionGroupResponseHeader,
 )
 from rmqspark.protocol.names import check_group, is_system_group
-from rmqspark.remoting.reply import Reply
+from rmqspark.remoting.reply import Reply, reply_after
 from rmqspark.remoting.router import Route, Routes
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
     from rmqspark.broker.config import BrokerConfig
-    from rmqspark.broker.metrics.creation_times import Creation, CreationTimes
+    from rmqspark.broker.metrics.creation_times import CreationTimes
     from rmqspark.broker.tables import BrokerTables
     from rmqspark.clock import Clock
     from rmqspark.remoting.request import Request
@@ -87,14 +86,16 @@ class GroupHandlers:
                 f"Group {group!r} belongs to the broker.", hint="Only groups of users can be deleted."
             )
         self._tables.forget_group(group, with_offsets=bool(request.header.cleanOffset))
-        return self._after_saving()
+        return reply_after(self._tables.save())
 
     def config(self, request: Request[GetSubscriptionGroupConfigRequestHeader]) -> Reply:
         return Reply(body=self._groups.require(request.header.group).encode())
 
     def all(self, request: Request[GetAllSubscriptionGroupRequestHeader]) -> Reply:
-        """The table, or a page of it."""
+        """The table, or a page of it with what is forbidden to its groups; in the whole there may be others, too, which
+        a RocketMQ broker has left."""
         header, table = request.header, self._groups.table()
+        forbidden = table.forbiddenTable
         names = page_of(
             table.subscriptionGroupTable,
             table.dataVersion,
@@ -102,23 +103,27 @@ class GroupHandlers:
             count=header.maxGroupNum,
             known_version=header.dataVersion,
         )
+        if header.groupSeq is not None:
+            forbidden = {name: forbidden[name] for name in names if name in forbidden}
         page = SubscriptionGroupTable(
             subscriptionGroupTable={name: table.subscriptionGroupTable[name] for name in names},
-            forbiddenTable=table.forbiddenTable,
+            forbiddenTable=forbidden,
             dataVersion=table.dataVersion,
         )
         return Reply(GetAllSubscriptionGroupResponseHeader(len(table.subscriptionGroupTable)), page.encode())
 
     def forbidden(self, request: Request[GroupForbiddenRequestHeader]) -> Reply | Awaitable[Reply]:
         """Whether a group may read a topic by its subscription, after `readable` has changed it where that is given.
-        To be told is asked of any names, to change it of those that are there."""
+        Only to forbid it takes names that are there: what is forbidden outlives its topic, so that one made anew is no
+        way around it, and has to be taken back."""
         group, topic, readable = request.header.group, request.header.topic, request.header.readable
-        if readable is not None:
+        if readable is False:
             self._groups.require(group)
             self._tables.topics.require(topic)
+        if readable is not None:
             self._groups.forbid_pulls(group, topic, self._clock.now_ms(), forbidden=not readable)
         told = Reply(body=GroupForbidden(group, topic, self._groups.may_pull(group, topic)).encode())
-        return told if readable is None else self._after_saving(reply=told)
+        return told if readable is None else reply_after(self._tables.save(), told)
 
     def _put_all(self, told: list[SubscriptionGroupConfig]) -> Awaitable[Reply]:
         """All are checked before the first is taken."""
@@ -133,7 +138,7 @@ class GroupHandlers:
         except RmqError:
             creation.failed()
             raise
-        return self._after_saving(creation)
+        return reply_after(creation.until(self._tables.save()))
 
     def _changed(self, told: SubscriptionGroupConfig) -> SubscriptionGroupConfig:
         """As told, with the attributes that it then has."""
@@ -154,8 +159,3 @@ class GroupHandlers:
             raise InvalidArgument(
                 f"The configuration of group {name!r} has {size_bytes} bytes; {_MOST_BYTES} are allowed."
             )
-
-    async def _after_saving(self, creation: Creation | None = None, reply: Reply | None = None) -> Reply:
-        with creation or nullcontext():
-            await self._tables.save()
-        return reply or Reply()

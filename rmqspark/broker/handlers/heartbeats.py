@@ -18,7 +18,7 @@ from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.filters import MAX_EXPRESSION_BYTES, MAX_SQL_BYTES
 from rmqspark.protocol.headers.consume import ConsumerGroupRequestHeader, UnregisterClientRequestHeader
 from rmqspark.protocol.names import check_client_id, check_group, check_topic
-from rmqspark.remoting.reply import Reply
+from rmqspark.remoting.reply import Reply, reply_after
 from rmqspark.remoting.router import Route, Routes
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class HeartbeatHandlers:
             self._clients.register_producer(producer.groupName, member)
         made_topics = [self._register(consumer, member, data.withoutSub) for consumer in data.consumerDataSet]
         reply = Reply(extra=_HEARTBEAT_V2)
-        return self._after_publishing(reply) if any(made_topics) else reply
+        return reply_after(self._publisher.publish(), reply) if any(made_topics) else reply
 
     def unregister(self, request: Request[UnregisterClientRequestHeader]) -> Reply:
         header, connection_id = request.header, request.connection.id
@@ -123,10 +123,6 @@ class HeartbeatHandlers:
         if self._clients.register_consumer(data, member, keep_subscriptions=keep_subscriptions):
             self._notify([data.groupName])
         return made_topic
-
-    async def _after_publishing(self, reply: Reply) -> Reply:
-        await self._publisher.publish()
-        return reply
 
     def _notify(self, groups: Iterable[str]) -> None:
         """Has the members of changed groups rebalance. Broadcasting groups have nothing to divide."""

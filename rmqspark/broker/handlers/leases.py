@@ -16,7 +16,7 @@ from rmqspark.protocol.bodies.client import GroupLeasesAnswerBody, GroupLeasesBo
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.consume import GroupLeasesRequestHeader
 from rmqspark.protocol.names import check_client_id
-from rmqspark.remoting.reply import Reply
+from rmqspark.remoting.reply import Reply, reply_after
 from rmqspark.remoting.router import Route, Routes
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class LeaseHandlers:
         )
         held += self._take(group, client_id, body.take, run)
         reply = Reply(body=GroupLeasesAnswerBody(self._locks.lease_ms, held, run).encode())
-        return reply if self._tables.lease_file.is_saved else self._after_saving(reply)
+        return reply if self._tables.lease_file.is_saved else reply_after(self._tables.save(), reply)
 
     def _run(self, group: str, client_id: str, run: int | None, body: GroupLeasesBody) -> int:
         """The number of the run that asks. Raises LeaseLost for one that a later run has taken over from."""
@@ -96,10 +96,6 @@ class LeaseHandlers:
             topic = self._topics.get(each.topic)
             if topic is not None and each.brokerName == self._broker_name and 0 <= each.queueId < topic.readQueueNums:
                 yield _queue(each), each.lease
-
-    async def _after_saving(self, reply: Reply) -> Reply:
-        await self._tables.save()
-        return reply
 
 
 def _queue(leased: LeasedQueue) -> MessageQueue:

@@ -1,7 +1,7 @@
 """PULL_MESSAGE (11) and LITE_PULL_MESSAGE (361): messages go out.
 
-A pull is checked, read, answered; one that finds nothing at the end of its queue and allows it is held by
-`held_pulls.py` and run once more when something comes. The answer is a slice of the log, sent as it is read.
+A pull is checked (`pull_permits.py`), read, answered; one that finds nothing at the end of its queue and allows it is
+held by `held_pulls.py` and run once more when something comes. The answer is a slice of the log, sent as it is read.
 RocketMQ's PullMessageProcessor; spec: requests, section 5, semantics, sections 8.5 to 8.7 and 9. Left out: class
 filters are refused; reading from a replica is never suggested; one limit of transfer for memory and disk; a SQL92
 expression is read again from the subscription instead of being kept with bloom data in consumerFilter.json, and one
@@ -10,20 +10,13 @@ that cannot be read is refused also where it comes with the pull: RocketMQ then 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from rmqspark.broker.held_pulls import HeldPulls
 from rmqspark.broker.long_poll import ParkedPull
-from rmqspark.broker.subscriptions import parse_subscription
-from rmqspark.errors import (
-    FilterNotFound,
-    InvalidFilter,
-    NoPermission,
-    SubscriptionNotFound,
-    SubscriptionOutdated,
-)
-from rmqspark.protocol.bodies.client import SQL92
+from rmqspark.errors import Busy
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.commands.frame import MAX_ANSWER_BYTES
 from rmqspark.protocol.headers.consume import (
@@ -39,17 +32,12 @@ from rmqspark.store.reading.reader import ReadResult, ReadStatus
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rmqspark.broker.clients import ClientRegistry
     from rmqspark.broker.config import BrokerConfig
-    from rmqspark.broker.groups import SubscriptionGroups
     from rmqspark.broker.metrics.departures import Departures
     from rmqspark.broker.offsets import ConsumerOffsets
+    from rmqspark.broker.pull_permits import PullPermit, PullPermits
     from rmqspark.broker.stats import BrokerStats
-    from rmqspark.broker.subscriptions import Filter
-    from rmqspark.broker.topics import TopicTable
     from rmqspark.clock import Clock
-    from rmqspark.protocol.bodies.admin import SubscriptionGroupConfig
-    from rmqspark.protocol.bodies.route import TopicConfig
     from rmqspark.remoting.request import Request
     from rmqspark.store.message_store import MessageStore
 
@@ -66,18 +54,9 @@ _CODES: Final = {
     ReadStatus.NO_MESSAGE_IN_QUEUE: ResponseCode.PULL_OFFSET_MOVED,
     ReadStatus.NO_MATCHED_LOGIC_QUEUE: ResponseCode.PULL_OFFSET_MOVED,
 }
-_NO_FILTER: Final = "The broker's consumer filter data is not exist!Your expression may be wrong!"  # RocketMQ's words
 _MOVED: Final = frozenset(status.value for status, code in _CODES.items() if code == ResponseCode.PULL_OFFSET_MOVED)
 _NOT_KNOWN: Final = -1
 _EMPTY_QUEUE: Final = (ReadStatus.NO_MESSAGE_IN_QUEUE, ReadStatus.NO_MATCHED_LOGIC_QUEUE)
-
-
-class PullPermit(NamedTuple):
-    """What a pull may have: who asks, of which topic, and which of its messages."""
-
-    topic: TopicConfig
-    group: SubscriptionGroupConfig
-    wanted: Filter
 
 
 class PullHandlers:
@@ -87,9 +66,7 @@ class PullHandlers:
         self,
         config: BrokerConfig,
         store: MessageStore,
-        topics: TopicTable,
-        groups: SubscriptionGroups,
-        clients: ClientRegistry,
+        permits: PullPermits,
         offsets: ConsumerOffsets,
         stats: BrokerStats,
         departures: Departures,
@@ -99,9 +76,7 @@ class PullHandlers:
         """`check_again` raises what a pull is refused with that was let in, held, and may not be answered any more."""
         self._config = config
         self._store = store
-        self._topics = topics
-        self._groups = groups
-        self._clients = clients
+        self._permits = permits
         self._offsets = offsets
         self._stats = stats
         self._departures = departures
@@ -119,7 +94,7 @@ class PullHandlers:
 
     def pull(self, request: PullRequest) -> Reply | None:
         header = request.header
-        permit = self._permit(header)
+        permit = self._permits.of(header)
         reset = self._offsets.take_reset(header.consumerGroup, header.topic, header.queueId)
         if reset is not None:
             return self._reset_reply(permit, header, reset)
@@ -137,45 +112,11 @@ class PullHandlers:
     def scan_interval_ms(self) -> int:
         return 5_000 if self._config.long_polling_enable else 1_000
 
-    # --- checks, in RocketMQ's order ---------------------------------------------------------------------------------
-
-    def _permit(self, header: PullMessageRequestHeader) -> PullPermit:
-        group = self._groups.permit(header.consumerGroup, self._clock.now_ms())
-        topic = self._topics.require_readable(header.topic, header.queueId)
-        if header.sysFlag & PullFlag.SUBSCRIPTION:
-            return PullPermit(topic, group, self._parse(header.subscription, header.expressionType))
-        return PullPermit(topic, group, self._subscribed(header, group))
-
-    def _subscribed(self, header: PullMessageRequestHeader, group: SubscriptionGroupConfig) -> Filter:
-        online = self._clients.consumer_group(header.consumerGroup)
-        if online is None:
-            raise SubscriptionNotFound(f"No consumer of group {header.consumerGroup!r} is known to be online.")
-        if online.broadcasts and not group.consumeBroadcastEnable:
-            raise NoPermission(f"Group {group.groupName!r} is not allowed to consume by broadcast.")
-        if not self._groups.may_pull(group.groupName, header.topic):
-            raise NoPermission(f"Group {group.groupName!r} is forbidden to consume topic {header.topic!r}.")
-        subscription = online.subscriptions.get(header.topic)
-        if subscription is None:
-            raise SubscriptionNotFound(f"Group {group.groupName!r} does not subscribe to topic {header.topic!r}.")
-        if subscription.subVersion < header.subVersion:
-            raise SubscriptionOutdated(f"The subscription of group {group.groupName!r} known here is an older one.")
-        try:
-            return self._parse(subscription.subString, subscription.expressionType)
-        except InvalidFilter as error:
-            if subscription.expressionType != SQL92:
-                raise
-            raise FilterNotFound(f"{_NO_FILTER} {error}") from None
-
-    def _parse(self, expression: str | None, expression_type: str | None) -> Filter:
-        return parse_subscription(expression, expression_type, property_filter=self._config.enable_property_filter)
-
     # --- reading and answering ---------------------------------------------------------------------------------------
 
     def _read(self, permit: PullPermit, header: PullMessageRequestHeader, queue_offset: int) -> Reply:
         config = self._config
-        wanted_bytes = (
-            header.maxMsgBytes if header.maxMsgBytes is not None and header.maxMsgBytes > 0 else MAX_ANSWER_BYTES
-        )
+        wanted_bytes = max(header.maxMsgBytes or 0, 0) or MAX_ANSWER_BYTES
         result = self._store.read(
             header.topic,
             header.queueId,
@@ -214,12 +155,14 @@ class PullHandlers:
 
     def _commit(self, header: PullMessageRequestHeader, max_offset: int) -> None:
         """Not of a reader that was in another topic of the name, or is ahead of a queue that may have lost its end: it
-        speaks of messages that are gone. A slave may lag behind."""
+        speaks of messages that are gone. A slave may lag behind. Where no room is left for its offset, the pull is
+        answered all the same: what it commits is by the way."""
         group, topic, queue_id, offset = header.consumerGroup, header.topic, header.queueId, header.commitOffset
         is_ahead = not self._config.is_slave and max(offset, header.queueOffset) > max_offset
         is_gone = self._store.deletions.is_remade(topic, header.topicDeleted)
         if offset >= 0 and not is_gone and not (is_ahead and self._store.may_have_lost(topic)):
-            self._offsets.commit(group, topic, queue_id, offset)
+            with suppress(Busy):
+                self._offsets.commit(group, topic, queue_id, offset)
 
     def _masters_reply(self, permit: PullPermit, queue_offset: int, result: ReadResult, status: ReadStatus) -> Reply:
         """A slave's about an offset that it does not have, or where it may have what its master has not: ask that, or
@@ -276,7 +219,7 @@ class PullHandlers:
         """
         header = pull.request.header
         self._check_again(pull.request)
-        permit = self._permit(header)
+        permit = self._permits.of(header)
         if self._offsets.has_reset(header.consumerGroup, header.topic, header.queueId):
             return self._ask_again(permit, pull)
         if pull.may_skip(permit.wanted.tag_codes):

@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
+from rmqspark.broker.sending.intake import of_broker
 from rmqspark.broker.sending.sends import AwaitedBatch, AwaitedSend, BatchSend, SingleSend
 from rmqspark.errors import RmqError, TopicNotFound
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.produce import SendMessageRequestHeader, SendMessageRequestHeaderV2
-from rmqspark.protocol.names import DLQ_PREFIX, HALF_TOPIC, RETRY_PREFIX
+from rmqspark.protocol.names import DLQ_PREFIX, HALF_TOPIC, RETRY_PREFIX, SYSTEM_TOPIC_PREFIX
 from rmqspark.remoting.router import Route, Routes
 
 if TYPE_CHECKING:
@@ -143,7 +144,8 @@ class SendHandlers:
 
     def _create_topic(self, header: SendMessageRequestHeaderV2) -> None:
         topic, now_ms = header.b, self._clock.now_ms()
-        self._intake.check_sendable(topic)
+        if topic.startswith(SYSTEM_TOPIC_PREFIX):  # a store of RocketMQ's may have some that are sent to
+            raise of_broker(topic)
         if topic.startswith(RETRY_PREFIX):
             group = self._groups.require(topic.removeprefix(RETRY_PREFIX))
             self._topics.ensure_retry(group.groupName, 1, now_ms)

@@ -9,7 +9,6 @@ Left out: static topics.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -24,7 +23,7 @@ from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.admin import CreateTopicRequestHeader, TopicRequestHeader
 from rmqspark.protocol.headers.cluster import GetAllTopicConfigRequestHeader, GetAllTopicConfigResponseHeader
 from rmqspark.protocol.names import Perm, check_topic
-from rmqspark.remoting.reply import Reply
+from rmqspark.remoting.reply import Reply, reply_after
 from rmqspark.remoting.router import Route, Routes
 
 if TYPE_CHECKING:
@@ -114,7 +113,7 @@ class TopicHandlers:
         if self._topics.is_system(topic):
             raise InvalidName(f"Topic {topic!r} belongs to the broker.", hint="Only topics of users can be deleted.")
         self._deletion.forget(topic)
-        return self._after_publishing()
+        return reply_after(self._publisher.publish())
 
     def config(self, request: Request[TopicRequestHeader]) -> Reply:
         return Reply(body=self._topics.require(request.header.topic).encode())
@@ -153,8 +152,9 @@ class TopicHandlers:
         self._topics.require_room([config.topicName for config in configs])
         now_ms = self._clock.now_ms()
         if any([self._topics.put(config, now_ms) for config in configs]):
-            return self._after_publishing(creation)
-        return self._after_saving(creation)  # the request before, which made it so, may have met a full disk
+            return reply_after(creation.until(self._publisher.publish()))
+        # The request before, which made it so, may have met a full disk.
+        return reply_after(creation.until(self._publisher.save()))
 
     def _check(self, config: TopicConfig) -> None:
         name = check_topic(config.topicName)
@@ -175,13 +175,3 @@ class TopicHandlers:
             raise InvalidArgument(f"There is no permission {config.perm}.", hint="2 writes, 4 reads, 6 does both.")
         if config.topicFilterType not in ("SINGLE_TAG", MULTI_TAG):
             raise InvalidArgument(f"There is no filter type {config.topicFilterType!r}: SINGLE_TAG or MULTI_TAG.")
-
-    async def _after_saving(self, creation: Creation) -> Reply:
-        with creation:
-            await self._publisher.save()
-        return Reply()
-
-    async def _after_publishing(self, creation: Creation | None = None) -> Reply:
-        with creation or nullcontext():
-            await self._publisher.publish()
-        return Reply()

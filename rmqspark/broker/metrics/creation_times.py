@@ -9,7 +9,7 @@ from rmqspark.broker.metrics.figures import word
 from rmqspark.broker.metrics.histograms import Histogram
 
 if TYPE_CHECKING:
-    from types import TracebackType
+    from collections.abc import Awaitable
 
     from rmqspark.broker.metrics.families import Family
     from rmqspark.broker.metrics.figures import Figures
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 class Creation:
-    """One request that makes topics or groups: it began when this was made, and ends with a `with` block, or `failed`
-    before there is one."""
+    """One request that makes topics or groups: it began when this was made, and ends when what it made is kept, or with
+    `failed` before that."""
 
     def __init__(self, times: CreationTimes, family: Family, labels: tuple[str, ...], began_ms: int) -> None:
         self._times = times
@@ -26,16 +26,19 @@ class Creation:
         self._labels = labels
         self._began_ms = began_ms
 
+    async def until(self, kept: Awaitable[None]) -> None:
+        """Ends it with this, which is the last of it. Raises what that raises."""
+        try:
+            await kept
+        except BaseException:
+            self.failed()
+            raise
+        self._ended("success")
+
     def failed(self) -> None:
-        self._times.note(self._family, ("failure", *self._labels), self._began_ms)
+        self._ended("failure")
 
-    def __enter__(self) -> None:
-        """What comes now is the last of it."""
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        status = "success" if kind is None else "failure"
+    def _ended(self, status: str) -> None:
         self._times.note(self._family, (status, *self._labels), self._began_ms)
 
 

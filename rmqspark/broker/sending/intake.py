@@ -39,7 +39,6 @@ from rmqspark.protocol.names import (
     MAX_TOPIC_LENGTH,
     NOT_SENDABLE,
     RETRY_PREFIX,
-    SYSTEM_TOPIC_PREFIX,
     check_body,
     check_topic,
 )
@@ -132,19 +131,13 @@ class Intake:
         self._entropy = entropy
         self._brokers_own = brokers_own_properties(config)
 
-    def check_sendable(self, topic: str) -> None:
-        """Raises InvalidName for what is no topic name, NoPermission for topics only the broker writes to."""
-        check_topic(topic)
-        if topic in NOT_SENDABLE or topic.startswith(SYSTEM_TOPIC_PREFIX):
-            raise NoPermission(f"Topic {topic!r} is written by the broker alone.", hint="Send to a topic of your own.")
-
     def admit(self, header: SendMessageRequestHeaderV2, body: memoryview, peer: tuple[str, int]) -> Admitted:
         """One message. Raises TopicNotFound where the topic would have to be created first, InvalidName where it cannot
         be."""
         check_body(len(body), self._max_body_bytes)
         topic, queue_id, sys_flag, text = header.b, header.e, header.f, header.i or ""
         if topic in NOT_SENDABLE:
-            self.check_sendable(topic)
+            raise of_broker(topic)
         check_topic(topic)  # also of one that is there: those of a broker and a cluster may be called like a host
         config = self._topics.require(topic)
         if not 0 <= queue_id < config.writeQueueNums:
@@ -239,8 +232,8 @@ class Intake:
         """
         check_body(len(body), self._max_body_bytes)
         topic, text = header.b, header.i or ""
-        if topic in NOT_SENDABLE or topic.startswith(SYSTEM_TOPIC_PREFIX):
-            self.check_sendable(topic)
+        if topic in NOT_SENDABLE:
+            raise of_broker(topic)
         check_topic(topic)
         config = self._topics.require(topic)
         queue_id = self.choose_queue(config, header.e)
@@ -286,6 +279,11 @@ class Intake:
         if not BROKERS_NAMES.isdisjoint(properties):
             encoded = without_properties(encoded, BROKERS_NAMES)
         return join_properties(encoded, self._brokers_own)
+
+
+def of_broker(topic: str) -> NoPermission:
+    """What is said of a topic that only the broker writes to, or makes."""
+    return NoPermission(f"Topic {topic!r} is the broker's own.", hint="Send to a topic of your own.")
 
 
 def brokers_own_properties(config: BrokerConfig) -> bytes:

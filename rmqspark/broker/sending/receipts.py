@@ -13,7 +13,8 @@ from rmqspark.broker.sending.at_most import MOST_SHEETS, AtMost
 from rmqspark.broker.sending.receipt_forms import BinaryForm, Form, Prefixes, json_forms, pack_prefix
 from rmqspark.broker.sending.receipt_sheets import ReceiptSheet
 from rmqspark.errors import FlushTimeout, RmqError
-from rmqspark.protocol.commands.command import JSON, ROCKETMQ, encode_response
+from rmqspark.protocol.commands.command import JSON, ROCKETMQ
+from rmqspark.protocol.commands.encoding import encode_response
 from rmqspark.protocol.commands.stencil import read_opaque
 from rmqspark.protocol.faults import to_response
 from rmqspark.protocol.headers.produce import SendMessageResponseHeader

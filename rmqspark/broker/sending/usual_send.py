@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rmqspark.protocol.commands.command import encode_response
+from rmqspark.protocol.commands.encoding import encode_response
 from rmqspark.protocol.commands.stencil import read_opaque
 from rmqspark.protocol.records.properties import Property
 from rmqspark.protocol.records.record import encode_unplaced

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from rmqspark.client.delivery import DEFAULT_TOPIC_QUEUES
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.commands.command import encode_request
+from rmqspark.protocol.commands.encoding import encode_request
 from rmqspark.protocol.headers.fields import to_fields
 from rmqspark.protocol.headers.produce import SendMessageRequestHeaderV2
 from rmqspark.protocol.names import AUTO_CREATE_TOPIC

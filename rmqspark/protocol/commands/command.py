@@ -1,4 +1,4 @@
-"""Commands: the header and body inside a frame, decoded for servers and clients, and encoded into buffers to write.
+"""Commands: the header and body inside a frame, decoded for servers and clients. `encoding.py` writes them.
 
 A frame holds a word (serialization type and header length), the header and the body (RocketMQ's RemotingCommand;
 spec: remoting, sections 1 and 2). Decoding has two speeds. `decode_envelope` reads a JSON header straight into the
@@ -14,27 +14,17 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, cast
 
 import msgspec
-from msgspec import UNSET
 
-from rmqspark.errors import BodyError, DecodeError, FrameError, HeaderError, InvalidArgument
+from rmqspark.errors import BodyError, DecodeError, FrameError, HeaderError
 from rmqspark.protocol import fastjson
-from rmqspark.protocol.codes import TRUNCATED_CODES, VERSION, Language
-from rmqspark.protocol.commands.binary_header import (
-    FIXED,
-    MAX_FIELDS,
-    BinaryHeader,
-    decode_binary_header,
-    encode_binary_header,
-)
+from rmqspark.protocol.codes import TRUNCATED_CODES, Language
+from rmqspark.protocol.commands.binary_header import FIXED, MAX_FIELDS, BinaryHeader, decode_binary_header
 from rmqspark.protocol.commands.binary_shapes import BinaryShapes
-from rmqspark.protocol.commands.frame import MAX_FRAME_BYTES
-from rmqspark.protocol.headers.fields import H, from_fields, to_fields
+from rmqspark.protocol.headers.fields import H, from_fields
 from rmqspark.protocol.headers.types import Int32
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from rmqspark.protocol.signature import Sign
+    from collections.abc import Callable, Mapping
 
 MAX_HEADER_BYTES: Final = 64 * 1024
 """What a server takes in a request, and a client therefore sends."""
@@ -67,10 +57,6 @@ LanguageName: TypeAlias = Literal[
 
 _MAX_HEADER_VALUES: Final = 2 * MAX_FIELDS  # the tolerant parser is written in Python and takes its time
 _HEADER_WORD: Final = struct.Struct(">I")
-_PREFIX: Final = struct.Struct(
-    ">I"  # bytes that follow
-    "I"  # serialization type << 24 | header length
-)
 
 
 class RawCommand(msgspec.Struct, gc=False):
@@ -129,21 +115,7 @@ class _JsonHeader(msgspec.Struct):
     extFields: dict[str, str] = {}
 
 
-class _Outgoing(msgspec.Struct, gc=False):
-    """The same for writing: members in the order fastjson has them, absent ones UNSET."""
-
-    code: int
-    extFields: dict[str, str] | msgspec.UnsetType
-    flag: int
-    language: str
-    opaque: int
-    remark: str | msgspec.UnsetType
-    serializeTypeCurrentRPC: str
-    version: int
-
-
 _json_header_decoder = msgspec.json.Decoder(_JsonHeader)
-_json_encoder = msgspec.json.Encoder()
 
 _LANGUAGES: Final = {int(language): cast("LanguageName", language.name) for language in Language}
 
@@ -241,102 +213,6 @@ def envelope_decoder(header_type: type[H]) -> Callable[[RawCommand], Envelope[H]
         )
 
     return decode
-
-
-def encode_request(
-    code: int,
-    opaque: int,
-    header: msgspec.Struct | None = None,
-    body: Buffer | Sequence[Buffer] = b"",
-    *,
-    oneway: bool = False,
-    serialize: Serialize = "JSON",
-    extra: Mapping[str, str] | None = None,
-    language: LanguageName = "PYTHON",
-    sign: Sign | None = None,
-) -> list[Buffer]:
-    """A request as buffers to write in order: the head, then the parts of the body, which are not copied.
-
-    `extra` are fields beside those of the header; `sign` adds last who sends it. InvalidArgument where a field is no
-    Unicode, as what is typed may be.
-    """
-    fields = to_fields(header, extra)
-    if sign is not None:
-        sign(fields, body)
-    flag = ONEWAY_FLAG if oneway else 0
-    try:
-        if serialize == "ROCKETMQ":
-            return _binary_frame(code, opaque, flag, language, None, fields, body)
-        return _json_frame(code, opaque, flag, language, None, fields, body)
-    except UnicodeEncodeError as error:
-        raise InvalidArgument(f"{error.object!r:.80} is not valid Unicode.", hint="It goes out in UTF-8.") from None
-
-
-def encode_response(
-    opaque: int,
-    code: int,
-    header: msgspec.Struct | None = None,
-    body: Buffer | Sequence[Buffer] = b"",
-    *,
-    remark: str | None = None,
-    extra: Mapping[str, str] | None = None,
-    serialize: Serialize = "JSON",
-) -> list[Buffer]:
-    """A response as buffers to write in order. It says JAVA, at which no client changes its ways."""
-    fields = to_fields(header, extra)
-    if serialize == "ROCKETMQ":
-        return _binary_frame(code, opaque, RESPONSE_FLAG, "JAVA", remark, fields, body)
-    return _json_frame(code, opaque, RESPONSE_FLAG, "JAVA", remark, fields, body)
-
-
-def _json_frame(
-    code: int,
-    opaque: int,
-    flag: int,
-    language: LanguageName,
-    remark: str | None,
-    fields: dict[str, str],
-    body: Buffer | Sequence[Buffer],
-) -> list[Buffer]:
-    head = _json_encoder.encode(
-        _Outgoing(code, fields or UNSET, flag, language, opaque, UNSET if remark is None else remark, "JSON", VERSION)
-    )
-    return _frame(JSON, flag, head, body)
-
-
-def _binary_frame(
-    code: int,
-    opaque: int,
-    flag: int,
-    language: LanguageName,
-    remark: str | None,
-    fields: dict[str, str],
-    body: Buffer | Sequence[Buffer],
-) -> list[Buffer]:
-    header = BinaryHeader(code, Language[language], VERSION, opaque, flag, remark, fields)
-    return _frame(ROCKETMQ, flag, encode_binary_header(header), body)
-
-
-def _frame(serialize_type: int, flag: int, head: bytes, body: Buffer | Sequence[Buffer]) -> list[Buffer]:
-    max_bytes = MAX_RESPONSE_HEADER_BYTES if flag & RESPONSE_FLAG else MAX_HEADER_BYTES
-    if len(head) > max_bytes:
-        raise InvalidArgument(
-            f"The header fields take {len(head)} bytes, over the limit of {max_bytes}.",
-            hint="Shorten the properties of the message.",
-        )
-    if isinstance(body, bytes):
-        parts: list[Buffer] = [body] if body else []
-        body_size = len(body)
-    else:
-        parts = [part for part in ((body,) if isinstance(body, (bytearray, memoryview)) else body) if len(part)]
-        body_size = sum(memoryview(part).nbytes for part in parts)
-    if flag & RESPONSE_FLAG and _PREFIX.size + len(head) + body_size > MAX_FRAME_BYTES:
-        raise InvalidArgument(
-            f"The answer has {len(head) + body_size} bytes; clients take none above {MAX_FRAME_BYTES}.",
-            hint="Ask for less at a time.",
-        )
-    prefix = _PREFIX.pack(4 + len(head) + body_size, serialize_type << 24 | len(head))
-    return [prefix + head, *parts]
 
 
 def _from_binary(header: BinaryHeader) -> Command:

@@ -205,17 +205,9 @@ class Writer:
         """
         self._admit()
         queue = self._queues.get_or_make(topic, queue_id)
-        size = len(head) + sum(map(len, rest))
-        placements = self._log.place([size])
-        now_ms, queue_offset, physical_offset = self._clock.now_ms(), queue.next_offset, placements[-1].physical_offset
-        patch_record(
-            head,
-            0,
-            queue_offset=queue_offset,
-            physical_offset=physical_offset,
-            store_timestamp_ms=now_ms,
-            store_host=self.store_host,
-        )
+        size, queue_offset = len(head) + sum(map(len, rest)), queue.next_offset
+        placements, now_ms = self._place_one(head, size, queue_offset)
+        physical_offset = placements[-1].physical_offset
         queued = [QueuedEntries(queue, queue_offset, ENTRY.pack(physical_offset, size, 0), (0,))]
         self._log.write([(p, [head, *rest] if p.first < p.last else b"") for p in placements])
         with self._gate:
@@ -276,18 +268,23 @@ class Writer:
         if not all_properties:
             return
         for record in vouchers(all_properties):
-            placements, now_ms = self._log.place([len(record)]), self._clock.now_ms()
-            patch_record(
-                record,
-                0,
-                queue_offset=0,
-                physical_offset=placements[-1].physical_offset,
-                store_timestamp_ms=now_ms,
-                store_host=self.store_host,
-            )
+            placements, now_ms = self._place_one(record, len(record), queue_offset=0)
             self._log.write([(p, record if p.first < p.last else b"") for p in placements])
             with self._gate:
                 self._finish(now_ms, (), None)
+
+    def _place_one(self, head: bytearray, size: int, queue_offset: int) -> tuple[list[Placement], int]:
+        """Where one record of this size goes, the last of these, and its store time, which its head says now."""
+        placements, now_ms = self._log.place([size]), self._clock.now_ms()
+        patch_record(
+            head,
+            0,
+            queue_offset=queue_offset,
+            physical_offset=placements[-1].physical_offset,
+            store_timestamp_ms=now_ms,
+            store_host=self.store_host,
+        )
+        return placements, now_ms
 
     def _indexing(self, keys: list[bytes], key_offsets: list[int], now_ms: int) -> Callable[[], None] | None:
         return partial(self._index.append, keys, key_offsets, now_ms) if self._index and keys else None

@@ -12,7 +12,8 @@ from random import Random
 from typing import TYPE_CHECKING, Final
 
 from rmqspark.protocol.codes import RequestCode, ResponseCode
-from rmqspark.protocol.commands.command import MAX_RESPONSE_HEADER_BYTES, decode_command, encode_request, split_frame
+from rmqspark.protocol.commands.command import MAX_RESPONSE_HEADER_BYTES, decode_command, split_frame
+from rmqspark.protocol.commands.encoding import encode_request
 from rmqspark.protocol.commands.frame import FrameDecoder
 from rmqspark.remoting.address import parse_address
 from rmqspark.testing.fuzz.requests import Requests

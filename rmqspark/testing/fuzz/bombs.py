@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from rmqspark.protocol.bodies.base import MAX_LOOSE_REQUEST_VALUES, MAX_REQUEST_CONTAINERS, MAX_REQUEST_VALUES
 from rmqspark.protocol.bodies.register import MAX_TOPICS, register_crc32
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.commands.command import encode_request
+from rmqspark.protocol.commands.encoding import encode_request
 from rmqspark.protocol.headers.bulk import (
     BulkReadRequestHeader,
     BulkSendRequestHeader,

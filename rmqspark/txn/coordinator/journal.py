@@ -32,6 +32,7 @@ from rmqspark.txn.coordinator.events import (
     decode_event,
     encode_event,
 )
+from rmqspark.txn.coordinator.restate_times import Extent, RestateTimes
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
@@ -48,9 +49,6 @@ _QUEUE: Final = 0
 _READ_BYTES: Final = 1 << 20
 _READ_COUNT: Final = 4_096
 _RESTATED_AT_ONCE: Final = 256
-_RESTATE_AFTER_EVENTS: Final = 100_000
-_FIRST_REST_MS: Final = 60_000  # after a failure, doubled up to
-_LONGEST_REST_MS: Final = 3_600_000
 _PROMISES: Final = (RunOpened, EpochClosed, Decided, PeerSeen)  # what an answer may rest on; see `_is_promise`
 
 log = structlog.get_logger("rmqspark.txn")
@@ -64,13 +62,6 @@ class _Start(msgspec.Struct):
     incarnation: int = -1
 
 
-class _Extent(NamedTuple):
-    """How much there is from some place of the ledger on: bytes of the log, whoever's, and events."""
-
-    log_bytes: int = 0
-    events: int = 0
-
-
 class Append(Protocol):
     def __call__(self, drafts: Sequence[Draft], *, makes_room: bool = False) -> list[Appended]:
         """Stores messages, all or none; with `makes_room` on a disk that is full for others, too."""
@@ -81,7 +72,7 @@ class _Restated(NamedTuple):
 
     queue_offset: int
     physical_offset: int
-    extent: _Extent
+    extent: Extent
     end_offset: int
 
 
@@ -109,18 +100,14 @@ class Journal:
         self._flush_to = flush_to
         self._apply = apply
         self._max_decision_bytes = max_decision_bytes
-        self._restate_after = _Extent(restate_after_bytes, _RESTATE_AFTER_EVENTS)
+        self._restate_times = RestateTimes(restate_after_bytes)
         self._start_file = JsonTable(files, "config/txnLedger.json")
         self._start = 0  # queue offset
         self._start_physical = 0
         self._promised_end = 0  # physical: where the last event ends that an answer may rest on
         self._kept_end = 0  # up to where `flush_to` has seen to it
-        self._restated = _Extent()  # what restating took the last time
         self._late: _Restated | None = None  # what the disk has not taken in time
         self._is_restating = False
-        self._pause_ms = 0  # after a restating that failed
-        self._rests_until_ms = 0
-        self._rests_until_end = 0  # or until the log has grown up to there: what is pinned must not fill the disk
 
     # --- writing -----------------------------------------------------------------------------------------------------
 
@@ -230,38 +217,25 @@ class Journal:
         logged, and the start stays where it is until it is tried again: later and later, for each try may write up to
         all there is.
         """
-        if self._is_restating or self._is_resting() or not (self._late or self._is_due()):
+        times = self._restate_times
+        if self._is_restating or times.is_resting(self._clock.monotonic_ms(), self._store.end_offset):
+            return
+        if self._late is None and not times.is_due(self._extent_from(self._start, self._start_physical)):
             return
         self._is_restating = True
         began_at = self._store.end_offset
         try:
             await (self._begin_at(self._late) if self._late else self._restate(list(alive())))
-            self._pause_ms = 0
+            times.succeeded()
         except (OSError, RmqError, MemoryError) as error:
-            self._rest(error, self._store.end_offset - began_at)
+            end = self._store.end_offset
+            if times.failed(self._clock.monotonic_ms(), end, wrote_bytes=end - began_at):
+                log.warning("the ledger cannot be restated yet, trying on", reason=str(error))
         finally:
             self._is_restating = False
 
-    def _is_resting(self) -> bool:
-        is_early = self._clock.monotonic_ms() < self._rests_until_ms
-        return is_early and self._store.end_offset < self._rests_until_end
-
-    def _rest(self, error: Exception, wrote_bytes: int) -> None:
-        if not self._pause_ms:
-            log.warning("the ledger cannot be restated yet, trying on", reason=str(error))
-        self._pause_ms = min(max(2 * self._pause_ms, _FIRST_REST_MS), _LONGEST_REST_MS)
-        self._rests_until_ms = self._clock.monotonic_ms() + self._pause_ms
-        self._rests_until_end = self._store.end_offset + max(self._restate_after.log_bytes, 2 * wrote_bytes)
-
-    def _is_due(self) -> bool:
-        """Whether there is much behind the start. What restating took lies there itself, and must not make the next
-        one due: so there has to be as much again."""
-        behind = self._extent_from(self._start, self._start_physical)
-        each = zip(behind, self._restate_after, self._restated, strict=True)
-        return any(found >= max(enough, 2 * restated) for found, enough, restated in each)
-
-    def _extent_from(self, queue_offset: int, physical_offset: int) -> _Extent:
-        return _Extent(self._store.end_offset - physical_offset, self._bounds()[1] - queue_offset)
+    def _extent_from(self, queue_offset: int, physical_offset: int) -> Extent:
+        return Extent(self._store.end_offset - physical_offset, self._bounds()[1] - queue_offset)
 
     async def _restate(self, alive: list[Callable[[], Sequence[Event]]]) -> None:
         first: Appended | None = None
@@ -288,7 +262,7 @@ class Journal:
         text = msgspec.json.encode(_Start(restated.queue_offset, self._store.incarnation)).decode()
         await in_thread(self._start_file.save, text)
         self._start, self._start_physical = restated.queue_offset, restated.physical_offset
-        self._restated = restated.extent
+        self._restate_times.took(restated.extent)
 
 
 def _is_promise(event: Event) -> bool:

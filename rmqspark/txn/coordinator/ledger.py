@@ -102,8 +102,7 @@ class Ledger:
         known = self._transactions.get(transactional_id)
         txn = known or Transaction(transactional_id)
         if self.is_decided(txn, version):
-            outcome = TxnOutcome.ALREADY_COMMITTED if version == txn.last_version else TxnOutcome.STALE
-            return Answer(outcome, last_version=txn.last_version)
+            return Answer(_already(txn, version), last_version=txn.last_version)
         epoch = txn.runs.get(run) or (txn.epoch + 1 if txn.epoch else first_epoch)
         if epoch < txn.epoch:
             return Answer(TxnOutcome.FENCED, last_version=txn.last_version)
@@ -124,8 +123,7 @@ class Ledger:
         """
         txn = self.require(transactional_id)
         if self.is_decided(txn, version):
-            outcome = TxnOutcome.ALREADY_COMMITTED if version == txn.last_version else TxnOutcome.STALE
-            return self._recorded(txn, version, outcome)
+            return self._recorded(txn, version, _already(txn, version))
         self._refuse_forged(txn, epoch, run)
         if self.is_fenced(txn, epoch):
             return _fenced(txn, epoch)
@@ -147,8 +145,7 @@ class Ledger:
         """All participants have said yes: the decision, unless the version was closed or decided meanwhile."""
         txn = self.require(transactional_id)
         if self.is_decided(txn, version):
-            outcome = TxnOutcome.ALREADY_COMMITTED if version == txn.last_version else TxnOutcome.STALE
-            return self._recorded(txn, version, outcome)
+            return self._recorded(txn, version, _already(txn, version))
         if self.is_fenced(txn, epoch):
             return _fenced(txn, epoch)
         events: list[Event] = [Decided(transactional_id, epoch, version, decision, now_ms, by, output_bytes)]
@@ -343,6 +340,11 @@ class Ledger:
 def is_open(txn: Transaction) -> bool:
     """Whether somebody may be writing a version now."""
     return txn.open_version > txn.last_version and txn.epoch > txn.closed_epoch
+
+
+def _already(txn: Transaction, version: int) -> TxnOutcome:
+    """What a driver is told of a version that is decided."""
+    return TxnOutcome.ALREADY_COMMITTED if version == txn.last_version else TxnOutcome.STALE
 
 
 def _fenced(txn: Transaction, epoch: int) -> Answer:

@@ -14,7 +14,7 @@ from rmqspark.errors import InvalidArgument
 from rmqspark.protocol.bodies.access_control import AclInfo, UserInfo, decode_acls, decode_users
 from rmqspark.protocol.bodies.route import ClusterInfo
 from rmqspark.protocol.codes import RequestCode, ResponseCode
-from rmqspark.protocol.commands.command import encode_request
+from rmqspark.protocol.commands.encoding import encode_request
 from rmqspark.protocol.headers.access_control import (
     AclRequestHeader,
     DeleteAclRequestHeader,

@@ -8,7 +8,8 @@ import socket
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqspark.protocol.commands.command import decode_command, encode_request, split_frame
+from rmqspark.protocol.commands.command import decode_command, split_frame
+from rmqspark.protocol.commands.encoding import encode_request
 from rmqspark.protocol.commands.frame import FrameDecoder
 from rmqspark.remoting.address import parse_address
 

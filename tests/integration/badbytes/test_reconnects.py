@@ -14,7 +14,8 @@ import pytest
 
 from rmqspark.protocol.bodies.client import HeartbeatData, ProducerData
 from rmqspark.protocol.codes import RequestCode, ResponseCode
-from rmqspark.protocol.commands.command import decode_command, encode_request, split_frame
+from rmqspark.protocol.commands.command import decode_command, split_frame
+from rmqspark.protocol.commands.encoding import encode_request
 from rmqspark.protocol.commands.frame import FrameDecoder
 from rmqspark.protocol.headers.consume import HeartbeatRequestHeader
 from rmqspark.protocol.headers.produce import SendMessageRequestHeaderV2

@@ -11,7 +11,7 @@ import pytest
 
 from rmqspark.protocol.access_classes import ACCESS
 from rmqspark.protocol.codes import TRUNCATED_CODES, RequestCode, ResponseCode
-from rmqspark.protocol.commands.command import encode_request
+from rmqspark.protocol.commands.encoding import encode_request
 from rmqspark.testing.fuzz.attack import converse, served_codes
 from rmqspark.testing.fuzz.victim import Victim
 

@@ -13,7 +13,8 @@ from rmqspark.auth.rights import RIGHTS
 from rmqspark.errors import DecodeError
 from rmqspark.protocol.bodies.access_control import AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo
 from rmqspark.protocol.codes import RequestCode, ResponseCode
-from rmqspark.protocol.commands.command import decode_command, encode_request, split_frame
+from rmqspark.protocol.commands.command import decode_command, split_frame
+from rmqspark.protocol.commands.encoding import encode_request
 from rmqspark.protocol.commands.frame import FrameDecoder
 from rmqspark.protocol.signature import ACCESS_KEY, SIGNATURE, signature
 from rmqspark.testing.fuzz.attack import converse, first_answer

@@ -120,6 +120,10 @@ class Bench:
         """What a recovery notes that had to cut off the end of the log."""
         self.broker.store._storeys.identity.raise_incarnation()
 
+    def take_no_more_offsets(self) -> None:
+        """As where groups have committed as many as a broker may have."""
+        self.broker._parts.tables.offsets._most = 0
+
     async def connect(self, address: str = "") -> Talk:
         connection = await AsyncConnection.open(address or self.broker.address)
         self._stack.push_async_callback(connection.close)

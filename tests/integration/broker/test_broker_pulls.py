@@ -13,7 +13,11 @@ from rmqspark.protocol.bodies.client import ConsumerData, HeartbeatData, Subscri
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.headers.admin import ResetOffsetRequestHeader, TopicRequestHeader
 from rmqspark.protocol.headers.bulk import BulkReadRequestHeader
-from rmqspark.protocol.headers.consume import PullFlag, QueryConsumerOffsetRequestHeader
+from rmqspark.protocol.headers.consume import (
+    PullFlag,
+    QueryConsumerOffsetRequestHeader,
+    UpdateConsumerOffsetRequestHeader,
+)
 from rmqspark.store.message_store import MessageStore
 
 pytestmark = pytest.mark.integration
@@ -126,6 +130,21 @@ def test_a_pull_commits_once_what_it_carries(on_broker) -> None:
         await client.pull("orders", sysFlag=flags, commitOffset=1)
         asked = await client.ask(RequestCode.QUERY_CONSUMER_OFFSET, QueryConsumerOffsetRequestHeader("g", "orders", 0))
         assert asked.fields["offset"] == "1"
+
+    on_broker(talk)
+
+
+def test_a_pull_is_answered_where_its_offset_finds_no_room(on_broker) -> None:
+    """What it commits is by the way, as in RocketMQ: a broker with as many offsets as it may have goes on serving."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await client.send("orders")
+        bench.take_no_more_offsets()
+        commits = int(PullFlag.SUBSCRIPTION | PullFlag.COMMIT_OFFSET)
+        assert (await client.pull("orders", sysFlag=commits, commitOffset=1)).code == ResponseCode.SUCCESS
+        commit = UpdateConsumerOffsetRequestHeader("g", "orders", 0, 1)
+        assert (await client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, commit)).code == ResponseCode.SYSTEM_BUSY
 
     on_broker(talk)
 

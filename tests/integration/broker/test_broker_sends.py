@@ -8,6 +8,7 @@ import itertools
 import pytest
 
 from rmqspark.broker.sending.send_tables import SendTables
+from rmqspark.protocol.bodies.route import TopicConfig, TopicConfigTable
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.headers.admin import TopicRequestHeader
 from rmqspark.protocol.headers.consume import GetMaxOffsetRequestHeader, ViewMessageRequestHeader
@@ -16,6 +17,7 @@ from rmqspark.protocol.names import MAX_BODY_BYTES
 from rmqspark.protocol.records.batch import BatchElement, encode_batch
 from rmqspark.protocol.records.message_id import parse_offset_msg_id
 from rmqspark.protocol.records.record import HEAD_BYTES, encode_record
+from rmqspark.store.json_table import JsonTable
 from rmqspark.testing.memory_files import MemoryFileSystem
 
 pytestmark = pytest.mark.integration
@@ -331,3 +333,27 @@ def test_each_of_hundreds_at_once_is_told_where_its_message_is(on_broker, monkey
         assert taken > len(told) // 2
 
     on_broker(talk)
+
+
+def test_a_store_of_rocketmqs_may_have_topics_of_its_system_that_are_sent_to(on_broker) -> None:
+    """As rmq_sys_TRACE_DATA_ and a region: one by one and in batches. No send makes one."""
+    files = MemoryFileSystem()
+    store = files.within("store")
+    store.make_root()
+    topic = TopicConfig("rmq_sys_TRACE_DATA_eu", readQueueNums=1, writeQueueNums=1, perm=6)
+    table = TopicConfigTable(topicConfigTable={topic.topicName: topic})
+    JsonTable(store, "config/topics.json").save(table.encode().decode())
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        batch = encode_batch([BatchElement(b"A")])
+        for name, code in (
+            (topic.topicName, ResponseCode.SUCCESS),
+            ("rmq_sys_TRACE_DATA_us", ResponseCode.NO_PERMISSION),
+        ):
+            header = bench.send_header(name, e=0)
+            assert (await client.ask(RequestCode.SEND_MESSAGE_V2, header, b"x")).code == code
+            header = bench.send_header(name, e=0, m=True)
+            assert (await client.ask(RequestCode.SEND_BATCH_MESSAGE, header, batch)).code == code
+
+    on_broker(talk, files=files)

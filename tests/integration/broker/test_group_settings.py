@@ -16,7 +16,9 @@ from rmqspark.protocol.headers.admin import (
     DeleteSubscriptionGroupRequestHeader,
     GetSubscriptionGroupConfigRequestHeader,
     GroupForbiddenRequestHeader,
+    TopicRequestHeader,
 )
+from rmqspark.protocol.headers.cluster import GetAllSubscriptionGroupRequestHeader
 from rmqspark.store.json_table import JsonTable
 from rmqspark.testing.memory_files import MemoryFileSystem
 
@@ -142,5 +144,45 @@ def test_a_group_is_forbidden_to_read_a_topic(on_broker) -> None:
         await forbid(client, "g", "orders", readable=False)
         await client.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, DeleteSubscriptionGroupRequestHeader("g"))
         assert await forbidden_table(client) == {}
+
+    on_broker(talk)
+
+
+def test_what_is_forbidden_outlives_its_topic_until_it_is_taken_back(on_broker) -> None:
+    """As in RocketMQ: a topic that is made anew is no way around it, and one that is not stays in no table for ever."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await client.create_topic("orders", 1)
+        await put(client)
+        await forbid(client, "g", "orders", readable=False)
+        await client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, TopicRequestHeader("orders"))
+        assert await forbidden_table(client) == {"g": {"orders": 4}}
+        assert GroupForbidden.decode((await forbid(client, "g", "orders", readable=True)).body).readable
+        assert (await forbid(client, "nobody", "orders", readable=True)).code == ResponseCode.SUCCESS
+        assert await forbidden_table(client) == {}
+
+    on_broker(talk)
+
+
+def test_a_page_of_groups_says_what_is_forbidden_to_these(on_broker) -> None:
+    """As in RocketMQ: a page is no answer without an end. Who asks for no page is told all."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await client.create_topic("orders", 1)
+        for group in ("g", "h"):
+            await put(client, groupName=group)
+            await forbid(client, group, "orders", readable=False)
+        everything = SubscriptionGroupTable.decode(
+            (await client.ask(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)).body
+        )
+        assert set(everything.forbiddenTable) == {"g", "h"}
+        for number, name in enumerate(sorted(everything.subscriptionGroupTable)):
+            header = GetAllSubscriptionGroupRequestHeader(number, None, 1)
+            answer = await client.ask(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, header)
+            page = SubscriptionGroupTable.decode(answer.body)
+            assert set(page.subscriptionGroupTable) == {name}
+            assert set(page.forbiddenTable) == {name} & {"g", "h"}
 
     on_broker(talk)

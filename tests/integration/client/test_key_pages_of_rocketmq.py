@@ -13,7 +13,7 @@ from rmqspark.client.key_walk import KeySearch, key_page
 from rmqspark.errors import DecodeError, NotSupported
 from rmqspark.protocol.bodies.route import DataVersion, RegisterBrokerBody, TopicConfig, TopicConfigTable
 from rmqspark.protocol.codes import RequestCode, ResponseCode
-from rmqspark.protocol.commands.command import encode_response
+from rmqspark.protocol.commands.encoding import encode_response
 from rmqspark.protocol.headers.cluster import RegisterBrokerRequestHeader
 from rmqspark.protocol.records.properties import encode_properties
 from rmqspark.protocol.records.record import encode_record

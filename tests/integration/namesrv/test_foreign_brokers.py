@@ -13,7 +13,8 @@ from rmqspark.namesrv.config import NamesrvConfig
 from rmqspark.namesrv.server import NameServer
 from rmqspark.protocol.bodies.route import DataVersion, RegisterBrokerBody, TopicConfig, TopicConfigTable
 from rmqspark.protocol.codes import RequestCode, ResponseCode
-from rmqspark.protocol.commands.command import decode_command, encode_request, split_frame
+from rmqspark.protocol.commands.command import decode_command, split_frame
+from rmqspark.protocol.commands.encoding import encode_request
 from rmqspark.protocol.commands.frame import FrameDecoder
 from rmqspark.protocol.headers.cluster import RegisterBrokerRequestHeader, UnregisterBrokerRequestHeader
 from rmqspark.protocol.signature import signer

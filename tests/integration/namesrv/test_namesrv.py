@@ -28,7 +28,8 @@ from rmqspark.protocol.bodies.route import (
     TopicRouteData,
 )
 from rmqspark.protocol.codes import RequestCode, ResponseCode
-from rmqspark.protocol.commands.command import decode_command, encode_request, split_frame
+from rmqspark.protocol.commands.command import decode_command, split_frame
+from rmqspark.protocol.commands.encoding import encode_request
 from rmqspark.protocol.headers.cluster import (
     BrokerHeartbeatRequestHeader,
     DeleteTopicFromNamesrvRequestHeader,

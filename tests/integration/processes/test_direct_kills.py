@@ -16,7 +16,7 @@ from rmqspark.model import Message, MessageQueue
 from rmqspark.source import direct
 from rmqspark.source.options import RetryPolicy, SourceOptions, Subscription
 from rmqspark.source.partitions import Holder
-from rmqspark.source.planner import QueueRange
+from rmqspark.source.queue_range import QueueRange
 
 from .servers import UpProcess
 

@@ -18,7 +18,7 @@ from rmqspark.client.producer import Producer
 from rmqspark.errors import RmqError
 from rmqspark.model import Message
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.commands.command import encode_request
+from rmqspark.protocol.commands.encoding import encode_request
 from rmqspark.protocol.headers.bulk import BulkReadRequestHeader
 from rmqspark.remoting.address import parse_address
 

@@ -18,7 +18,7 @@ from rmqspark.client.received import received_all
 from rmqspark.errors import NotWritable
 from rmqspark.model import Message, MessageQueue
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.commands.command import encode_request
+from rmqspark.protocol.commands.encoding import encode_request
 from rmqspark.remoting.address import parse_address
 
 from .load import ONE_TRY, TOPIC

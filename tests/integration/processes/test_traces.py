@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqspark.protocol.commands.command import encode_response
+from rmqspark.protocol.commands.encoding import encode_response
 from rmqspark.protocol.headers.bulk import BulkSendResponseHeader
 from rmqspark.protocol.headers.produce import SendMessageResponseHeader
 from rmqspark.protocol.records.message_id import offset_msg_id

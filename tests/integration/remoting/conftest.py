@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 import uvloop
 
-from rmqspark.protocol.commands.command import decode_command, encode_request, split_frame
+from rmqspark.protocol.commands.command import decode_command, split_frame
+from rmqspark.protocol.commands.encoding import encode_request
 from rmqspark.protocol.commands.frame import FrameDecoder
 from rmqspark.remoting.router import Router
 from rmqspark.remoting.server import RemotingServer

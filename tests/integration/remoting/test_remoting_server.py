@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 
 from rmqspark.errors import InvalidArgument, PortInUse
 from rmqspark.protocol.codes import RequestCode, ResponseCode
-from rmqspark.protocol.commands.command import encode_request, encode_response
+from rmqspark.protocol.commands.encoding import encode_request, encode_response
 from rmqspark.remoting.limits import Limits
 from rmqspark.remoting.router import Reply, Request, Route, Router, Routes
 from rmqspark.remoting.server import RemotingServer

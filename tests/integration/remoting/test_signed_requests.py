@@ -12,7 +12,7 @@ import pytest
 
 from rmqspark.errors import InvalidArgument, NoPermission
 from rmqspark.protocol.codes import RequestCode, ResponseCode
-from rmqspark.protocol.commands.command import encode_request
+from rmqspark.protocol.commands.encoding import encode_request
 from rmqspark.protocol.headers.consume import GetMaxOffsetRequestHeader
 from rmqspark.protocol.signature import signature
 from rmqspark.remoting.access import OPEN, Access, Credentials

@@ -24,9 +24,9 @@ from rmqspark.source.group import AGAIN_MS, GroupProgress
 from rmqspark.source.offsets import Offsets
 from rmqspark.source.options import RetryPolicy, SourceOptions, Subscription
 from rmqspark.source.ownership import WholeGroup
-from rmqspark.source.planner import QueueRange, Snapshot
 from rmqspark.source.positions import Earliest
 from rmqspark.source.progress import Progress
+from rmqspark.source.queue_range import QueueRange
 from rmqspark.source.rewinds import Rewinds
 from rmqspark.source.task_options import TaskOptions
 from rmqspark.testing import cluster
@@ -37,6 +37,7 @@ from ..silent_broker import silent_broker
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rmqspark.source.planner import Snapshot
     from rmqspark.testing import LocalCluster
 
 pytestmark = pytest.mark.integration

@@ -28,7 +28,7 @@ from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import HeaderError, NotWritable
 from rmqspark.protocol.bodies.route import TopicConfig
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.commands.command import encode_request
+from rmqspark.protocol.commands.encoding import encode_request
 from rmqspark.protocol.headers.produce import SendMessageRequestHeaderV2
 from rmqspark.protocol.records.message_id import UniqueIds, pack_ipv4_host
 from rmqspark.remoting.gathered import Gathered

@@ -15,7 +15,8 @@ from rmqspark.broker.handlers.account_copies import AccountCopyHandlers
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import InvalidArgument, NoPermission, RmqError
 from rmqspark.protocol.bodies.access_control import AccountTable, AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo
-from rmqspark.protocol.commands.command import decode_command, encode_request, split_frame
+from rmqspark.protocol.commands.command import decode_command, split_frame
+from rmqspark.protocol.commands.encoding import encode_request
 from rmqspark.protocol.signature import signer
 from rmqspark.remoting.access import Access, Credentials, Tls
 from rmqspark.remoting.response import Response

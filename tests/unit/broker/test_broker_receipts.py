@@ -13,7 +13,8 @@ from rmqspark.broker.sending.intake import Admitted
 from rmqspark.broker.sending.receipts import Receipts
 from rmqspark.errors import FlushTimeout, NotWritable
 from rmqspark.protocol.codes import RequestCode, ResponseCode
-from rmqspark.protocol.commands.command import RawCommand, decode_command, encode_request, split_frame
+from rmqspark.protocol.commands.command import RawCommand, decode_command, split_frame
+from rmqspark.protocol.commands.encoding import encode_request
 from rmqspark.protocol.commands.stencil import opaque_value
 from rmqspark.protocol.headers.produce import SendMessageRequestHeaderV2
 from rmqspark.protocol.records.offset_ids import StoredRun, StoredTogether

@@ -9,7 +9,8 @@ import pytest
 
 from rmqspark.broker.sending.send_stencils import stencil_of
 from rmqspark.broker.sending.usual_properties import read_usual
-from rmqspark.protocol.commands.command import JSON, RawCommand, decode_envelope, encode_request, split_frame
+from rmqspark.protocol.commands.command import JSON, RawCommand, decode_envelope, split_frame
+from rmqspark.protocol.commands.encoding import encode_request
 from rmqspark.protocol.headers.produce import SendMessageRequestHeader, SendMessageRequestHeaderV2
 
 if TYPE_CHECKING:

@@ -17,7 +17,8 @@ from rmqspark.protocol.bodies.admin import (
 )
 from rmqspark.protocol.bodies.route import KVTable, TopicConfig, TopicConfigTable
 from rmqspark.protocol.codes import RequestCode, ResponseCode
-from rmqspark.protocol.commands.command import decode_command, encode_response, split_frame
+from rmqspark.protocol.commands.command import decode_command, split_frame
+from rmqspark.protocol.commands.encoding import encode_response
 from rmqspark.protocol.commands.frame import FrameDecoder
 from rmqspark.protocol.names import CHECK_GROUP, HALF_TOPIC, TXN_LEDGER_TOPIC
 from rmqspark.remoting.access import OPEN

@@ -20,7 +20,8 @@ from rmqspark.cli.bench.load import Lane, SendLoad
 from rmqspark.errors import Busy, ConnectionLost, Unreachable
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.codes import RequestCode, ResponseCode
-from rmqspark.protocol.commands.command import decode_command, encode_response, split_frame
+from rmqspark.protocol.commands.command import decode_command, split_frame
+from rmqspark.protocol.commands.encoding import encode_response
 from rmqspark.protocol.commands.frame import FrameDecoder
 from rmqspark.protocol.records.batch import decode_batch
 from rmqspark.protocol.records.properties import Property, decode_properties

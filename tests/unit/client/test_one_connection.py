@@ -13,7 +13,7 @@ import pytest
 from rmqspark.client.connections import Connections
 from rmqspark.errors import AlreadyClosed
 from rmqspark.protocol.codes import ResponseCode
-from rmqspark.protocol.commands.command import encode_response
+from rmqspark.protocol.commands.encoding import encode_response
 from rmqspark.remoting.blocking import BlockingConnection
 
 THREADS = 8

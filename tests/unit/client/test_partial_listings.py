@@ -25,7 +25,7 @@ from rmqspark.protocol.bodies.queries import KnownQuery
 from rmqspark.protocol.bodies.route import BrokerData, ClusterInfo, QueueData, TopicConfig, TopicList, TopicRouteData
 from rmqspark.protocol.bodies.txn import InputRange
 from rmqspark.protocol.codes import RequestCode, ResponseCode
-from rmqspark.protocol.commands.command import encode_response
+from rmqspark.protocol.commands.encoding import encode_response
 from rmqspark.testing.scripted_peer import ScriptedPeer, answer, expect
 
 if TYPE_CHECKING:

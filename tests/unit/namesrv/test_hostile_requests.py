@@ -15,7 +15,8 @@ from rmqspark.namesrv.config import NamesrvConfig
 from rmqspark.namesrv.server import NameServer
 from rmqspark.protocol.bodies.route import RegisterBrokerBody, TopicConfig, TopicConfigTable, TopicRouteData
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.commands.command import decode_command, encode_request, split_frame
+from rmqspark.protocol.commands.command import decode_command, split_frame
+from rmqspark.protocol.commands.encoding import encode_request
 from rmqspark.testing.manual_clock import ManualClock
 
 if TYPE_CHECKING:

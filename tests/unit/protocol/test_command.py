@@ -24,11 +24,10 @@ from rmqspark.protocol.commands.command import (
     Serialize,
     decode_command,
     decode_envelope,
-    encode_request,
-    encode_response,
     peek_code,
     split_frame,
 )
+from rmqspark.protocol.commands.encoding import encode_request, encode_response
 from rmqspark.protocol.headers.cluster import GetRouteInfoRequestHeader
 from rmqspark.protocol.headers.consume import (
     HeartbeatRequestHeader,

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqspark.errors import DecodeError, FrameError
-from rmqspark.protocol.commands.command import encode_request, split_frame
+from rmqspark.protocol.commands.command import split_frame
+from rmqspark.protocol.commands.encoding import encode_request
 from rmqspark.protocol.commands.frame import MAX_FRAME_BYTES, FrameDecoder
 from rmqspark.protocol.headers.cluster import GetRouteInfoRequestHeader
 

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.commands.command import decode_command, encode_request, split_frame
+from rmqspark.protocol.commands.command import decode_command, split_frame
+from rmqspark.protocol.commands.encoding import encode_request
 from rmqspark.protocol.headers.produce import SendMessageRequestHeaderV2
 from rmqspark.protocol.signature import signature, signer
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rmqspark.protocol.commands.by_length import ByLength
-from rmqspark.protocol.commands.command import JSON, ROCKETMQ, encode_request, split_frame
+from rmqspark.protocol.commands.command import JSON, ROCKETMQ, split_frame
+from rmqspark.protocol.commands.encoding import encode_request
 from rmqspark.protocol.commands.stencil import (
     Spot,
     cut,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.commands.command import encode_request
+from rmqspark.protocol.commands.encoding import encode_request
 from rmqspark.remoting.gathered import LEAST_TOGETHER, are_alike
 from rmqspark.remoting.limits import Limits
 from rmqspark.remoting.receive import Budget, FrameReceiver

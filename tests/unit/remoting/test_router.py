@@ -12,15 +12,8 @@ from structlog.testing import capture_logs
 from rmqspark.errors import HeaderError, TopicNotFound
 from rmqspark.protocol.access_classes import ACCESS
 from rmqspark.protocol.codes import RequestCode, ResponseCode
-from rmqspark.protocol.commands.command import (
-    Buffer,
-    Command,
-    RawCommand,
-    decode_command,
-    encode_request,
-    encode_response,
-    split_frame,
-)
+from rmqspark.protocol.commands.command import Buffer, Command, RawCommand, decode_command, split_frame
+from rmqspark.protocol.commands.encoding import encode_request, encode_response
 from rmqspark.protocol.commands.frame import MAX_FRAME_BYTES
 from rmqspark.protocol.headers.txn import TxnPrepareRequestHeader
 from rmqspark.remoting.reply import Reply

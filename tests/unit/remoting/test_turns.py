@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.commands.command import encode_request, encode_response
+from rmqspark.protocol.commands.encoding import encode_request, encode_response
 from rmqspark.remoting.router import Route, Router
 from rmqspark.remoting.server import RemotingServer
 from rmqspark.remoting.server_connection import ServerConnection

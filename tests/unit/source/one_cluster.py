@@ -11,7 +11,7 @@ from rmqspark.model import MessageQueue
 from rmqspark.source.offsets import Offsets, StoreIdentity
 from rmqspark.source.options import RetryPolicy, SourceOptions, Subscription
 from rmqspark.source.ownership import WholeGroup
-from rmqspark.source.planner import QueueRange, Snapshot
+from rmqspark.source.planner import Snapshot
 from rmqspark.source.progress import Progress
 from rmqspark.testing.manual_clock import ManualClock
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from rmqspark.clock import Clock
+    from rmqspark.source.queue_range import QueueRange
 
 Q0, Q1 = MessageQueue("t", "broker-a", 0), MessageQueue("t", "broker-a", 1)
 STORE = StoreIdentity("s", 1)

@@ -36,8 +36,9 @@ from rmqspark.source.leases import make_sure
 from rmqspark.source.offsets import Offsets, StoreIdentity
 from rmqspark.source.options import RetryPolicy, SourceOptions, Subscription
 from rmqspark.source.partitions import Holder
-from rmqspark.source.planner import QueueRange, Snapshot, ranges
+from rmqspark.source.planner import Snapshot, ranges
 from rmqspark.source.progress import Progress
+from rmqspark.source.queue_range import QueueRange
 from rmqspark.source.rewinds import Rewinds
 from rmqspark.source.shared import SharedGroup
 from rmqspark.source.sharing import Sharing

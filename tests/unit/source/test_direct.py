@@ -29,7 +29,7 @@ from rmqspark.protocol.sql.filter import SqlFilter
 from rmqspark.source import direct, log_plan, task
 from rmqspark.source.options import RetryPolicy, SourceOptions, Subscription
 from rmqspark.source.partitions import DirectPartition, Holder, QueueLease
-from rmqspark.source.planner import QueueRange
+from rmqspark.source.queue_range import QueueRange
 from rmqspark.store.config import StoreConfig
 from rmqspark.store.draft import Draft
 from rmqspark.store.message_store import MessageStore

@@ -28,7 +28,7 @@ from rmqspark.model import MessageQueue
 from rmqspark.protocol.records.properties import encode_properties
 from rmqspark.protocol.records.record import encode_record
 from rmqspark.source.fetch import fetch
-from rmqspark.source.planner import QueueRange
+from rmqspark.source.queue_range import QueueRange
 from rmqspark.source.retry import RetryPolicy
 from rmqspark.source.task_options import TaskOptions
 from rmqspark.testing.manual_clock import ManualClock

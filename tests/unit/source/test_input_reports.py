@@ -17,7 +17,7 @@ from rmqspark.protocol.names import check_transactional
 from rmqspark.remoting.response import Response
 from rmqspark.source.offsets import Offsets
 from rmqspark.source.partitions import Holder, QueueLease
-from rmqspark.source.planner import QueueRange
+from rmqspark.source.queue_range import QueueRange
 from rmqspark.source.report import report, tell
 from rmqspark.streaming_batch import StreamingBatch, streaming_batch
 from rmqspark.testing.manual_clock import ManualClock

@@ -9,7 +9,7 @@ import pytest
 
 from rmqspark.model import MessageQueue
 from rmqspark.source import log_plan
-from rmqspark.source.planner import QueueRange
+from rmqspark.source.queue_range import QueueRange
 from rmqspark.store.queues.consume_queue import ENTRY_DTYPE
 
 if TYPE_CHECKING:

@@ -20,7 +20,8 @@ from rmqspark.model import MessageQueue
 from rmqspark.source.loss import Loss
 from rmqspark.source.offsets import Offsets
 from rmqspark.source.options import Subscription
-from rmqspark.source.planner import QueueRange, ranges
+from rmqspark.source.planner import ranges
+from rmqspark.source.queue_range import QueueRange
 
 from .one_cluster import Q0, Q1, STORE, Cluster, at, progress
 

@@ -13,7 +13,7 @@ from rmqspark.options import Moment
 from rmqspark.source.admission import Limits
 from rmqspark.source.offsets import Offsets, StoreIdentity
 from rmqspark.source.options import SourceOptions, Subscription
-from rmqspark.source.planner import QueueRange, Snapshot, ranges
+from rmqspark.source.planner import Snapshot, ranges
 from rmqspark.source.positions import (
     LATEST_MARK,
     AtOffsets,
@@ -25,6 +25,7 @@ from rmqspark.source.positions import (
     Latest,
     Position,
 )
+from rmqspark.source.queue_range import QueueRange
 from rmqspark.source.start import resolve
 from rmqspark.testing.manual_clock import ManualClock
 

@@ -14,7 +14,7 @@ from rmqspark.client.measuring import Extent
 from rmqspark.errors import Unreachable
 from rmqspark.model import MessageQueue
 from rmqspark.source.admission import Admission, Limits
-from rmqspark.source.planner import QueueRange
+from rmqspark.source.queue_range import QueueRange
 from rmqspark.source.shares import Budget, share, share_bytes
 from rmqspark.testing.manual_clock import ManualClock
 

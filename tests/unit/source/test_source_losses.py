@@ -9,8 +9,9 @@ import pytest
 from rmqspark.errors import DataLoss, InvalidArgument
 from rmqspark.model import MessageQueue
 from rmqspark.source.offsets import Offsets, StoreIdentity
-from rmqspark.source.planner import QueueRange, ranges
+from rmqspark.source.planner import ranges
 from rmqspark.source.positions import Earliest
+from rmqspark.source.queue_range import QueueRange
 
 from .one_cluster import EVERY, Q0, Q1, Cluster, at, progress
 

@@ -16,7 +16,7 @@ from rmqspark.errors import DataLoss, InvalidArgument, StoreError, TopicNotFound
 from rmqspark.protocol.java_hash import tags_code
 from rmqspark.protocol.records.properties import encode_properties
 from rmqspark.protocol.records.record import encode_record
-from rmqspark.source import planner, store_reader
+from rmqspark.source import dealing, store_reader
 from rmqspark.source.options import SourceOptions
 from rmqspark.source.store_reader import RmqStoreReader, StorePartition
 from rmqspark.store.config import StoreConfig
@@ -145,7 +145,7 @@ def test_many_tasks(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(reader(folder / "broker-a", subscribe="orders", minPartitions="7").partitions()) >= 7
     parts = reader(folder, subscribe="orders", maxRecordsPerPartition="3").partitions()
     assert all(isinstance(part, StorePartition) and sum(r.size for r in part.ranges) <= 3 for part in parts)
-    monkeypatch.setattr(planner, "MOST_PARTITIONS", ORDERS - 1)
+    monkeypatch.setattr(dealing, "MOST_PARTITIONS", ORDERS - 1)
     with pytest.raises(InvalidArgument, match="'maxRecordsPerPartition' cannot be 1 for 40 messages"):
         reader(folder, subscribe="orders", maxRecordsPerPartition="1").partitions()
 

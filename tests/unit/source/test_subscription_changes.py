@@ -15,7 +15,8 @@ from rmqspark.model import MessageQueue
 from rmqspark.source import offsets as offsets_module
 from rmqspark.source.offsets import Offsets, StoreIdentity
 from rmqspark.source.options import SourceOptions, Subscription
-from rmqspark.source.planner import QueueRange, ranges
+from rmqspark.source.planner import ranges
+from rmqspark.source.queue_range import QueueRange
 from rmqspark.source.resumption import Resumption
 
 from .one_cluster import EVERY, Q0, Q1, STORE, Cluster, at, progress

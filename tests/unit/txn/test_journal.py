@@ -21,7 +21,7 @@ from rmqspark.store.files import write_whole
 from rmqspark.store.message_store import MessageStore
 from rmqspark.testing.manual_clock import ManualClock
 from rmqspark.testing.memory_files import MemoryFileSystem
-from rmqspark.txn.coordinator import journal as journal_module
+from rmqspark.txn.coordinator import restate_times
 from rmqspark.txn.coordinator.events import (
     BrokerCompleted,
     Decided,
@@ -299,7 +299,7 @@ async def test_a_power_loss_while_restating_loses_nothing(desk: Desk) -> None:
 @pytest.mark.parametrize(("ids", "enough_events"), [(300, 1_000), (30, 20)], ids=["bytes", "events"])
 def test_restating_does_not_make_itself_due(monkeypatch: pytest.MonkeyPatch, ids: int, enough_events: int) -> None:
     """Where what is alive is more than makes it due: it is due when as much again has been written."""
-    monkeypatch.setattr(journal_module, "_RESTATE_AFTER_EVENTS", enough_events)
+    monkeypatch.setattr(restate_times, "_AFTER_EVENTS", enough_events)
     desk = Desk()
     desk.journal.record([opened(1, f"t{number}") for number in range(ids)])
     asyncio.run(desk.restate())
