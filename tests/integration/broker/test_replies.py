@@ -8,7 +8,7 @@ import pytest
 
 from rmqspark.protocol.bodies.client import HeartbeatData, ProducerData
 from rmqspark.protocol.codes import RequestCode, ResponseCode
-from rmqspark.protocol.commands.command import encode_response
+from rmqspark.protocol.commands.encoding import encode_response
 from rmqspark.protocol.records.message_id import parse_offset_msg_id
 from rmqspark.protocol.records.properties import decode_properties
 
