@@ -11,7 +11,7 @@ from struct import Struct
 from typing import TYPE_CHECKING
 
 from rmqspark.errors import FrameError
-from rmqspark.protocol.commands.frame import MAX_FRAME_BYTES
+from rmqspark.protocol.commands.frame import MAX_FRAME_BYTES, out_of_bounds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,7 +66,7 @@ class FrameReader:
             return None
         (length,) = _LENGTH.unpack_from(self._chunk, self._at)
         if not 4 <= length <= self._max_length:
-            raise FrameError(f"a frame of {length} bytes is announced, of 4 to {self._max_length} allowed")
+            raise out_of_bounds(length, self._max_length)
         self._at += _LENGTH.size
         if length > _CHUNK_BYTES:
             return self._read_large(length)

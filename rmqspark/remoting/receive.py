@@ -14,8 +14,9 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING
 
-from rmqspark.errors import Busy, FrameError
+from rmqspark.errors import Busy
 from rmqspark.protocol.commands.command import MAX_HEADER_BYTES, ROCKETMQ, RawCommand, split_frame
+from rmqspark.protocol.commands.frame import out_of_bounds
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator
@@ -157,7 +158,7 @@ class FrameReceiver:
     def _announce(self, length: int, longest: int) -> None:
         """A frame of this length has begun."""
         if not _MIN_LENGTH <= length <= longest:
-            raise FrameError(f"a frame of {length} bytes is announced, of 4 to {longest} allowed")
+            raise out_of_bounds(length, longest)
         self._needed = 4 + length
         self._used_own = self._used_own or length > len(self._shared)
 

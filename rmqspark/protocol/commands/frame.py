@@ -23,6 +23,19 @@ _LENGTH: Final = struct.Struct(">i")
 _LENGTH_BYTES: Final = _LENGTH.size
 
 
+_HTTP: Final = int.from_bytes(b"HTTP")
+_TLS_ALERT: Final = b"\x15\x03"
+
+
+def out_of_bounds(length: int, longest: int) -> FrameError:
+    """The error for a length that no frame has; it may be the beginning of what another protocol says."""
+    if length == _HTTP:
+        return FrameError("what came is HTTP and not RocketMQ's protocol: the port is another server's, or a proxy's")
+    if length >= 0 and length.to_bytes(4).startswith(_TLS_ALERT):
+        return FrameError("what came is an alert of TLS, which was not spoken here")
+    return FrameError(f"a frame of {length} bytes is announced, of {_LENGTH_BYTES} to {longest} allowed")
+
+
 class FrameDecoder:
     """Turns chunks into whole frames, without their length bytes.
 
@@ -75,5 +88,5 @@ class FrameDecoder:
     def _length(self, data: bytearray | memoryview, at: int) -> int:
         length: int = _LENGTH.unpack_from(data, at)[0]
         if not _LENGTH_BYTES <= length <= self._max_length:
-            raise FrameError(f"A frame claims {length} bytes; the limits are {_LENGTH_BYTES} and {self._max_length}.")
+            raise out_of_bounds(length, self._max_length)
         return length

@@ -97,6 +97,21 @@ def test_impossible_lengths_end_the_connection(length: int) -> None:
         bytewise.feed(wire[3:])
 
 
+@pytest.mark.parametrize(
+    ("said", "story"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n", "what came is HTTP"),
+        (b"\x15\x03\x03\x00\x02\x02\x28", "an alert of TLS"),
+        (b"\x7f\xff\xff\xff", "a frame of 2147483647 bytes is announced"),
+        (b"\xff\xff\xff\xff", "a frame of -1 bytes is announced"),
+    ],
+)
+def test_who_meets_another_server_is_told(said: bytes, story: str) -> None:
+    """A console's or a proxy's port, typed for a name server's: the length that its answer begins with says nothing."""
+    with pytest.raises(FrameError, match=story):
+        FrameDecoder().feed(said)
+
+
 def test_the_limit_counts_the_length_bytes() -> None:
     """RocketMQ's limit of 16 MiB is on the whole frame, its four length bytes included."""
     FrameDecoder().feed(struct.pack(">i", MAX_FRAME_BYTES - 4))
