@@ -58,14 +58,6 @@ def follow(bench: StoreBench, original: StoreBench) -> None:
     assert bench.store.replica.append(original.store.replica.read(begin, end - begin)) == end - begin
 
 
-def expire(bench: StoreBench) -> None:
-    """All but what the store cannot be without."""
-    bench.store.checkpoint()
-    bench.clock.advance(hours=100)
-    while bench.store.expire(bench.clock.now_ms()).deleted:
-        pass
-
-
 def assert_same(bench: StoreBench, original: StoreBench) -> None:
     assert bench.content("commitlog") == original.content("commitlog")
     assert bench.store.queues.topics() == original.store.queues.topics()
@@ -348,7 +340,7 @@ def test_queues_of_a_topic_that_is_gone_go_with_its_last_message(then: str) -> N
         original.send(f"run{number}", 0, *(b"%02d%03d" % (number, each) for each in range(5)))
         original.send("busy", 0, b"busy%d" % number)
         follow(bench, original)
-        expire(bench)
+        bench.expire()
         bench.store.replica.remove_expired(kept.__contains__)
         gone = set(bench.store.queues.topics()) - kept
         assert len(gone) < 5
