@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from rmqspark.errors import DataLoss, InvalidArgument, LeaseLost
+from rmqspark.errors import DataLoss, InvalidArgument, LeaseLost, NotSupported
 from rmqspark.rebalance.strategies import Strategy
 from rmqspark.source.offsets import Offsets, StoreIdentity
 from rmqspark.source.ownership import WholeGroup
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from rmqspark.message_queue import MessageQueue
     from rmqspark.source.membership import Membership
+
+    from .shared_world import Presence
 
 from .shared_world import LEASE_MS, OTHERS, QUEUES, Query, World
 
@@ -96,6 +98,28 @@ def test_a_broker_that_is_out_of_sight_holds_nobody_up(is_restarted: bool, is_si
         assert len(world.written) == (6 if in_sight else 1)
         assert not (is_silent and world.asked_in_vain)
     assert not query.failed
+
+
+def test_what_is_read_once_more_after_a_restart_is_held_for_as_long_as_the_first_lease_lasts() -> None:
+    """Its tasks may take longer than that; brokers may lease queues for different times."""
+    world = World([*QUEUES[:1], *OTHERS])
+    world.ends = dict.fromkeys(world.ends, 5)
+    world.brokers["broker-b"].lease_ms = LEASE_MS // 2
+    world.brokers["broker-b"].restart()
+    query = Query(world)
+    while not query.read:
+        query.step()
+    query.crash()
+    query.begin()
+    presence = cast("Presence", query.group._membership)
+    assert (presence.held, presence.lease_ms) == (query.bounds()[1].leases, LEASE_MS // 2)
+
+
+def test_a_broker_that_leases_no_queues_is_named(world: World) -> None:
+    """As Apache RocketMQ's."""
+    world.brokers["broker-a"].leases_queues = False
+    with pytest.raises(NotSupported, match="Broker 'broker-a' leases no queues: groupMode=shared needs brokers of rmq"):
+        Query(world).step()
 
 
 def test_a_look_that_is_older_than_a_hand_over_is_taken_again(world: World) -> None:
