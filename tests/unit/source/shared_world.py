@@ -278,7 +278,7 @@ class Query:
         assert self.read is not None
         _, end = self.bounds()
         try:
-            self._make_sure(end)
+            self.make_sure(end)
         except (LeaseLost, Unreachable):
             self.failed = True
             return
@@ -290,7 +290,7 @@ class Query:
             offsets = self.world.brokers[each.queue.broker_name].offsets
             offsets.commit("g", each.queue.topic, each.queue.queue_id, each.end)
 
-    def _make_sure(self, end: Offsets) -> None:
+    def make_sure(self, end: Offsets) -> None:
         """One task for each broker."""
         world: Any = self.world
         for name in self.world.brokers:

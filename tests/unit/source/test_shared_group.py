@@ -9,21 +9,24 @@ import pytest
 
 from rmqspark.errors import DataLoss, InvalidArgument, LeaseLost, NotSupported
 from rmqspark.rebalance.strategies import Strategy
+from rmqspark.source.leases import make_sure
 from rmqspark.source.offsets import Offsets, StoreIdentity
 from rmqspark.source.ownership import WholeGroup
-from rmqspark.source.planner import Snapshot, ranges
+from rmqspark.source.partitions import Holder
+from rmqspark.source.planner import QueueRange, Snapshot, ranges
 from rmqspark.source.sharing import Sharing
 from rmqspark.source.subscription import Subscription
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.message_queue import MessageQueue
     from rmqspark.source.membership import Membership
 
     from .shared_world import Presence
 
-from .shared_world import LEASE_MS, OTHERS, QUEUES, Query, World
+from .shared_world import LEASE_MS, OTHERS, QUEUES, QUIET, Query, World
 
 
 def run(query: Query, steps: int = 12) -> None:
@@ -198,12 +201,20 @@ def test_who_lost_a_lease_fails_the_batch_and_goes_on_without_it(world: World) -
     first.disappear()
     world.clock.advance(ms=LEASE_MS + 1)
     run(second)
-    with pytest.raises(LeaseLost, match="Queue t/broker-a/0 was given to another member of group 'g'"):
-        first.progress.hold(ranges(start, end), end)
+    first.read = ranges(start, end)
+    for late in (first.make_sure, lambda end: first.progress.hold(ranges(start, end), end)):
+        with pytest.raises(LeaseLost, match="Queue t/broker-a/0 was given to another member of group 'g'"):
+            late(end)
     first.start()
     first.begin()
     assert first.read == []
     assert sorted(world.written) == [(queue, offset) for queue in QUEUES for offset in range(5)]
+
+
+def test_a_group_that_is_not_shared_is_asked_for_nothing() -> None:
+    """Its brokers may be Apache RocketMQ's, which lease no queues."""
+    read, nobody = [QueueRange(QUEUES[0], 0, 5)], cast("ClusterClient", None)
+    make_sure(nobody, read, Holder("g").of(read), QUIET)
 
 
 def test_a_run_that_was_frozen_leaves_the_queues_of_its_replacement_alone(world: World) -> None:
