@@ -186,6 +186,7 @@ def test_a_slave_made_the_master_is_in_no_incarnation_that_its_master_was_in(cra
     bench.store.replica.open_for_master()
     bench.store.replica.adopt_identity("5f" * 16, 7)
     bench.reopen()
+    assert (bench.store.store_id, bench.store.incarnation) == ("5f" * 16, 7)
     assert bench.store.replica.end_following()
     assert bench.store.incarnation > 7 + crashes
     assert not bench.store.replica.end_following()
@@ -357,6 +358,20 @@ def test_queues_of_a_topic_that_is_gone_go_with_its_last_message(then: str) -> N
     follow(bench, original)
     assert bench.numbered_bodies("run1", 0, 5) == [(5, b"it was there still")]
     assert bench.numbered_bodies("run2", 0, 0) == [(0, b"made anew")]
+
+
+def test_what_fits_into_no_queue_is_told_once() -> None:
+    """A master of another make may have it; it is kept in the log, as the master has it."""
+    bench = slave()
+    with capture_logs() as logs:
+        for number in range(3):
+            place = {"queue_offset": number, "physical_offset": bench.store.end_offset}
+            record = bytes(encode_record(topic="../up", body=b"x", store_host=bytes(8), **place))
+            assert bench.store.replica.append(record) == len(record)
+    assert [entry["event"] for entry in logs if "no queue" in entry["event"]] == [
+        "a message of the master's is in no queue, there is none as it says"
+    ]
+    assert (bench.store.queues.topics(), bench.store.end_offset) == ([], 3 * len(record))
 
 
 @pytest.mark.faults
