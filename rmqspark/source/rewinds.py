@@ -49,7 +49,7 @@ class Rewinds:
         recorded = start.to_json()
         settled = self._planned[1] if self._planned is not None and self._planned[0] == recorded else {}
         now_ms = self._client.clock.monotonic_ms()
-        if is_idle and recorded == self._looked_at and not settled and now_ms - self._looked_ms < IDLE_LOOK_MS:
+        if is_idle and recorded == self._looked_at and now_ms - self._looked_ms < IDLE_LOOK_MS:
             return {}
         names = {queue.broker_name for queue in start.positions} & snapshot.stores.keys()
         pending = self._tell(start.group, names, settled)
@@ -60,9 +60,8 @@ class Rewinds:
 
     def planned(self, end: Offsets, resets: Mapping[MessageQueue, int]) -> None:
         """`end` carries these resets out. Where Spark comes back with it, it is in the checkpoint."""
-        self._planned = (end.to_json(), resets) if resets else None
         if resets:
-            self._looked_at = None
+            self._planned, self._looked_at = (end.to_json(), resets), None
 
     def _tell(self, group: str, names: Collection[str], settled: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         """What is pending once these are settled. Raises what a last try raised."""

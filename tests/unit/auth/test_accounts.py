@@ -12,7 +12,7 @@ import pytest
 from rmqspark.auth.accounts import Accounts
 from rmqspark.auth.forms import acl_of
 from rmqspark.auth.resources import PolicyType, Resource
-from rmqspark.auth.users import User, UserType
+from rmqspark.auth.users import User, UserStatus, UserType
 from rmqspark.errors import DamagedFile, InvalidArgument, NoPermission, NotWritable
 from rmqspark.protocol.bodies.access_control import AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo
 from rmqspark.testing.disk_faults import ProcessDied
@@ -219,6 +219,23 @@ def test_users_of_the_settings_come_once() -> None:
     assert [(user.username, user.password) for user in again.users()] == [("root", "changed")]
 
 
+def test_servers_sign_as_super_users_among_themselves() -> None:
+    """A user who is none, or is disabled, is no server."""
+    accounts = Accounts(MemoryFileSystem())
+    accounts.found([ROOT, User("ann", "secret"), User("off", "x", UserType.SUPER, UserStatus.DISABLE)])
+    assert [accounts.password_of_super(name) for name in ("root", "ann", "off", "nobody")] == ["pw", None, None, None]
+
+
+def test_a_subject_is_a_user() -> None:
+    """Nothing else may have rights."""
+    accounts = Accounts(MemoryFileSystem())
+    accounts.found([User("ann", "secret")])
+    assert [accounts.existing(subject) for subject in ("User:ann", "user:ann")] == ["ann", "ann"]
+    for subject in ("Group:ann", "ann", None):
+        with pytest.raises(InvalidArgument, match="is no subject. It is written User:name"):
+            accounts.existing(subject)
+
+
 def test_a_server_without_a_directory_has_the_users_of_its_settings() -> None:
     """And says what to do for others."""
     accounts = Accounts(None)
@@ -253,6 +270,7 @@ def test_a_damaged_file_is_not_taken_for_none(name, content) -> None:
         (UserInfo("x", None, None, " "), NoPermission, "username can not be blank"),
         (UserInfo(" ", None, None, "a"), NoPermission, "password can not be blank"),
         (UserInfo("x" * 1025, None, None, "a"), InvalidArgument, "The password has 1025 characters"),
+        (UserInfo("x", None, None, "a" * 1025), InvalidArgument, "The username has 1025 characters"),
         (ANN, NoPermission, "The user is existed"),
     ],
 )
@@ -264,6 +282,8 @@ def test_users_that_cannot_be(info, error, words) -> None:
         await accounts.create_user(ANN)
         with pytest.raises(error, match=words):
             await accounts.create_user(info)
+        with pytest.raises(InvalidArgument, match="The password has 1025 characters"):
+            await accounts.update_user(UserInfo("x" * 1025, None, None, "ann"), by_super=True)
 
     asyncio.run(change())
 
@@ -272,6 +292,10 @@ def test_users_that_cannot_be(info, error, words) -> None:
     ("entry", "words"),
     [
         (PolicyEntryInfo(["Pub"], "Allow", "orders"), "The resource is null."),
+        (
+            PolicyEntryInfo(["Pub"], "Allow", "Topic:" + "x" * 1025),
+            "The resource has 1025 characters; 1024 are allowed.",
+        ),
         (PolicyEntryInfo([], "Allow", "Topic:a"), "The actions is empty."),
         (PolicyEntryInfo(["Fly"], "Allow", "Topic:a"), "The actions is empty."),
         (PolicyEntryInfo(["Any"], "Allow", "Topic:a"), "The actions can not be Any."),
@@ -282,6 +306,6 @@ def test_users_that_cannot_be(info, error, words) -> None:
 )
 def test_rights_that_cannot_be(entry, words) -> None:
     """In RocketMQ's words."""
-    with pytest.raises(NoPermission) as caught:
+    with pytest.raises((NoPermission, InvalidArgument)) as caught:
         acl_of(AclInfo([PolicyInfo([entry])], "User:a"))
     assert str(caught.value) == words

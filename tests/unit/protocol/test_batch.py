@@ -41,6 +41,7 @@ def test_any_bytes_decode_or_raise(wire: bytes, data: st.DataObject) -> None:
         pack(">iIIii", -1, 0, 0, 0, 0),
         pack(">iIIii", 21, 0, 0, 0, 0),
         pack(">iIIii", 23, 0, 0, 0, 0),
+        pack(">iIIii", 24, 0, 0, 0, 0) + bytes(2),
         pack(">iIIii", 22, 0, 0, 0, -1),
         pack(">iIIii", 22, 0, 0, 0, 1),
         pack(">iIIii", 22, 0, 0, 0, 2**31 - 1),

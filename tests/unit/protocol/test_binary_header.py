@@ -75,7 +75,7 @@ BROKEN = {
     "remark longer than what is left": wire(b"")[:13] + struct.pack(">i", 5),
     "negative remark length": wire(b"")[:13] + struct.pack(">i", -1) + bytes(4),
     "negative extension length": wire(b"")[:17] + struct.pack(">i", -1),
-    "bytes after the end": wire(b"") + b"x",
+    "an entry after the end": wire(b"") + entry(b"k", b"v"),
     "extension longer than what is left": wire(b"")[:17] + struct.pack(">i", 2**31 - 1),
     "negative key length": wire(struct.pack(">h", -1) + b"k"),
     "negative value length": wire(struct.pack(">h", 1) + b"k" + struct.pack(">i", -1)),

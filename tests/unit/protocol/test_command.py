@@ -202,11 +202,14 @@ def test_frames_that_contradict_themselves_are_refused() -> None:
         split_frame(b"\xff\0\0\0")
 
 
-def test_responses_echo_and_say_so() -> None:
+@pytest.mark.parametrize(("serialize", "serialize_type"), [("JSON", JSON), ("ROCKETMQ", ROCKETMQ)])
+def test_responses_echo_and_say_so(serialize: Serialize, serialize_type: int) -> None:
     """An answer carries the request's number, the response bit, a remark, and fields beside those of its header."""
-    raw = sent(encode_response(42, 0, OffsetResponseHeader(5), b"abc", remark="FOUND", extra={"TRACE_ON": "true"}))
+    header, extra = OffsetResponseHeader(5), {"TRACE_ON": "true"}
+    raw = sent(encode_response(42, 3442, header, b"abc", remark="FOUND", extra=extra, serialize=serialize))
     command = decode_command(raw)
-    assert command == Command(0, 42, 1, 479, "JAVA", "FOUND", {"TRACE_ON": "true", "offset": "5"})
+    assert command == Command(3442, 42, 1, 479, "JAVA", "FOUND", {"TRACE_ON": "true", "offset": "5"})
+    assert (raw.serialize_type, peek_code(raw)) == (serialize_type, 3442)  # as a request it would be POP_MESSAGE
     assert command.is_response
     assert not command.is_oneway
     assert raw.body == b"abc"

@@ -96,7 +96,9 @@ MAKERS = [
 
 
 @pytest.mark.parametrize(("kind", "make"), MAKERS, ids=["lz4", "zstd", "zstd-no-size", "zstd-checksum"])
-@pytest.mark.parametrize("piece", [b"", b"a" * 1000, NOISE, NOISE * 20], ids=["empty", "even", "noise", "long"])
+@pytest.mark.parametrize(
+    "piece", [b"", b"a" * 1000, b"a" * 400_000, NOISE, NOISE * 20], ids=["empty", "even", "even-long", "noise", "long"]
+)
 def test_all_frames_of_a_body_are_read(kind: int, make: Callable[[bytes], bytes], piece: bytes) -> None:
     """Who compresses in pieces writes a frame for each, and RocketMQ's clients read them all."""
     body = SKIPPED + make(piece) + SKIPPED + make(b"behind") + SKIPPED

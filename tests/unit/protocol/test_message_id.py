@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rmqspark.errors import InvalidArgument
@@ -52,13 +52,16 @@ def test_what_is_no_host_is_refused() -> None:
     st.integers(0, 65535),
     st.integers(0, 2**63 - 1),
 )
+@example(bytes(4), 65_535, 0)
 def test_offset_id_round_trip(address: bytes, port: int, physical_offset: int) -> None:
     """The broker's id leads back to the broker and the place."""
     host = address + port.to_bytes(4, "big")
     assert parse_offset_msg_id(offset_msg_id(host, physical_offset)) == (host, physical_offset)
 
 
-@pytest.mark.parametrize("text", ["", "abc", "zz" * 16, "00" * 15, "00" * 17, "0" * 31 + " ", "F" * 32])
+@pytest.mark.parametrize(
+    "text", ["", "abc", "zz" * 16, "00" * 15, "00" * 17, "0" * 31 + " ", f"{1 << 80:032X}", "0" * 16 + "F" * 16]
+)
 def test_what_is_no_offset_id_is_refused(text: str) -> None:
     """Only 32 or 56 hex digits with a real port say where a message is."""
     with pytest.raises(InvalidArgument):

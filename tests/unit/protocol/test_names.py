@@ -23,7 +23,7 @@ from rmqspark.protocol.names import (
     retry_topic,
 )
 
-GOOD_TOPICS = ["T", "orders", "a-b_c|d%e", "9", "x" * 127, retry_topic("g" * 120), DLQ_PREFIX + "g" * 120]
+GOOD_TOPICS = ["T", "orders", "a-b_c|d%e", "9", "x" * 127, retry_topic("g" * 248), DLQ_PREFIX + "g" * 250]
 BAD_TOPICS = {
     "": "empty",
     " ": "not allowed",

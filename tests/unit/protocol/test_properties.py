@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rmqspark.errors import InvalidMessage
@@ -95,6 +95,7 @@ def test_properties_round_trip(properties: dict[str, str]) -> None:
 
 @pytest.mark.property
 @given(loose_properties | st.binary(max_size=60), st.sets(st.sampled_from(["TAGS", "KEYS", "a", "b", "XTAGS"])))
+@example(b"TAGS\x01x\x02a\x01y\x02TAGS\x01z", {"TAGS"})
 def test_pairs_cut_out_are_gone_and_all_others_stay(wire: bytes, names: set[str]) -> None:
     """Every pair of the names, however often it is there, in whatever bytes clients send."""
     kept = {name: value for name, value in decode_properties(wire).items() if name not in names}
@@ -103,6 +104,8 @@ def test_pairs_cut_out_are_gone_and_all_others_stay(wire: bytes, names: set[str]
 
 @pytest.mark.property
 @given(loose_properties | st.binary(max_size=60))
+@example(b"b\x01c")
+@example(b"b\x01c\x02")
 def test_pairs_put_behind_others_count(wire: bytes) -> None:
     """Also where the last separator was left out."""
     assert decode_properties(join_properties(wire, b"a\x01new\x02")) == decode_properties(wire) | {"a": "new"}

@@ -23,6 +23,7 @@ from rmqspark.protocol.records.record import (
     patch_record,
     store_timestamp_at,
 )
+from rmqspark.protocol.records.record_batch import RecordBatch
 
 from .record_strategies import encoded_records, record_fields
 
@@ -50,6 +51,7 @@ BAD_RECORDS = {
     "size below the sum of its parts": with_int(">i", 0, len(SAMPLE) - 1),
     "magic zero": with_int(">I", 4, 0),
     "magic of a blank": with_int(">I", 4, 0xCBD43194),
+    "magic zero, and a long topic": with_int(">I", 4, 0, bytes(encode_record(topic="x" * 128, body=b""))),
     "magic of the other version": with_int(">I", 4, 0xDAA320AB),
     "body length negative": with_int(">i", BODY_LENGTH_AT, -1),
     "body beyond the record": with_int(">i", BODY_LENGTH_AT, len(SAMPLE)),
@@ -87,6 +89,7 @@ def test_offset_must_be_within_the_buffer() -> None:
 def test_checksum_is_looked_at_only_when_asked() -> None:
     """Dispatching does not pay for checksums, and an empty body has none."""
     assert check_record(BAD_RECORDS["body changed"], check_crc=False) == len(SAMPLE)
+    RecordBatch.scan(BAD_RECORDS["body changed"] * 2).check()
     assert decode_record(BAD_RECORDS["body changed"], check_crc=False).body == b"bodY"
     empty = with_int(">I", 8, 12345, bytes(encode_record(topic="T", body=b"")))
     assert check_record(empty) == len(empty)

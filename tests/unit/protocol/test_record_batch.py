@@ -55,8 +55,32 @@ def sizes_of(records: list[bytes]) -> np.ndarray[Any, Any]:
 @given(batches)
 def test_columns_equal_single_records(wires: list[bytes]) -> None:
     """Every field, body, topic and property of every record is what decoding that record alone gives."""
+    assert_columns_equal_single_records(wires)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [("TT", b"a", b""), ("T", b"bb", b"")],
+        [("TT", b"a", b""), ("T", b"a", b"\2")],
+        [("T", b"aa", b""), ("T", b"a", b"\2")],
+        [("x" * 128, b"", b"")] * 3,
+        [("x" * 127, b"aa", b""), ("x" * 128, b"", b"")],
+        [("x" * 128, b"", b""), ("", b"", b"")],
+        [("", b"nothing else", b"")],
+        [("x" * 32_767, b"", b"v" * 32_767)],
+    ],
+)
+def test_records_need_not_be_divided_alike(parts: list[tuple[str, bytes, bytes]]) -> None:
+    """Where they are equally long, too; each part may be missing, or as long as its length field can say."""
+    assert_columns_equal_single_records(
+        [bytes(encode_record(topic=topic, body=body, properties=properties)) for topic, body, properties in parts]
+    )
+
+
+def assert_columns_equal_single_records(wires: list[bytes]) -> None:
     records = [decode_record(wire) for wire in wires]
-    batch = RecordBatch.from_sizes(b"".join(wires), sizes_of(wires))
+    batch = RecordBatch.scan(b"".join(wires))
     batch.check(check_crc=True)
     assert len(batch) == len(records)
     for column, field in NUMBERS.items():
@@ -148,8 +172,9 @@ def test_bad_record_among_good_ones(case: str) -> None:
     wires = [good, SAMPLE, bad, SAMPLE, later]
     with pytest.raises(RecordError, match=f"At byte {len(good) + len(SAMPLE)}:|smallest"):
         RecordBatch.from_sizes(b"".join(wires), sizes_of(wires)).check(check_crc=True)
-    with pytest.raises(RecordError):
-        RecordBatch.from_sizes(bad * 3, sizes_of([bad] * 3)).check(check_crc=True)
+    for wires in ([good, bad], [bad] * 3):
+        with pytest.raises(RecordError):
+            RecordBatch.from_sizes(b"".join(wires), sizes_of(wires)).check(check_crc=True)
 
 
 @pytest.mark.property
@@ -204,6 +229,14 @@ def test_positions_outside_the_buffer(positions: list[int]) -> None:
     """Positions that come from elsewhere, a damaged queue say, are not followed out of the buffer."""
     with pytest.raises(RecordError):
         RecordBatch(SAMPLE * 2, np.array(positions), np.array([len(SAMPLE)] * 2))
+
+
+@pytest.mark.parametrize("announced", [len(SAMPLE) - 1, len(SAMPLE) + 1])
+def test_records_are_as_long_as_was_announced(announced: int) -> None:
+    """Also where they are equally long and follow each other."""
+    batch = RecordBatch(SAMPLE * 2 + b"x", np.array([0, len(SAMPLE)]), np.array([announced] * 2))
+    with pytest.raises(RecordError, match="At byte 0: a record of"):
+        batch.check()
 
 
 def test_records_in_any_order() -> None:

@@ -74,6 +74,11 @@ def test_no_body_registers_no_topics() -> None:
     assert decode_register_body(b"", compressed=False, version=VERSION, crc32=0) == RegisterBrokerBody()
 
 
+def test_a_checksum_is_a_crc_32_without_its_sign() -> None:
+    """RocketMQ's name servers compute it too: of these digits it is 0xCBF43926."""
+    assert register_crc32(b"123456789") == 0x4BF43926
+
+
 def test_a_wrong_checksum_is_refused_in_rocketmqs_words() -> None:
     """A registration that was damaged on its way is refused; a checksum of 0 asks for no check."""
     body = BODY.encode()

@@ -39,6 +39,21 @@ def test_expressions_give_what_rocketmq_gives(case: dict) -> None:
 
 
 @pytest.mark.parametrize(
+    ("expression", "result"),
+    [
+        ("1 = TRUE", "false"),
+        ("(b IS NULL) = 1", "false"),
+        ("a BETWEEN 2 AND b", "null"),
+        ("NOT (a BETWEEN b AND 9)", "null"),
+        ("NOT (a BETWEEN 4 AND b)", "true"),
+    ],
+)
+def test_what_is_no_number_is_compared_with_none(expression: str, result: str) -> None:
+    """Neither TRUE nor a property that is not there; the other bound may settle it."""
+    assert outcome(expression, {"a": "3"}) == result
+
+
+@pytest.mark.parametrize(
     ("expression", "place", "story"),
     [
         ("a > ", 5, "ends too early"),

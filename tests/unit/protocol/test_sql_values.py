@@ -44,6 +44,7 @@ NO = None
         ("1e999", NO, NO, math.inf),
         ("1e-999", NO, NO, 0.0),
         ("NaN", NO, NO, math.nan),
+        *((text, NO, NO, math.inf) for text in ("Infinity", "+Infinity", " Infinity ")),
         ("-Infinity", NO, NO, -math.inf),
         ("inf", NO, NO, NO),
         ("nan", NO, NO, NO),

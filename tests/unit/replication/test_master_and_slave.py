@@ -28,7 +28,6 @@ from rmqspark.replication.stream import (
     report,
     transfer_head,
 )
-from rmqspark.store.retention import HOUR_MS
 
 from ..store.store_bench import SMALL, StoreBench
 from .pair import PATIENCE_S, QUICK, add, filled, following, log_of, on_loop, serving, until
@@ -361,20 +360,13 @@ async def test_a_master_that_begins_anew_costs_the_slave_nothing() -> None:
 # --- a master whose first messages have expired
 
 
-def expire(bench: StoreBench) -> None:
-    bench.store.checkpoint()
-    bench.clock.advance(ms=100 * HOUR_MS)
-    while bench.store.expire(bench.clock.now_ms()).deleted:
-        pass
-
-
 async def behind(rounds: int) -> tuple[StoreBench, StoreBench]:
     """A master that has let go of all but its newest file, and a slave that was not there for the last rounds."""
     original, copy = filled(12), StoreBench()
     async with serving(original, WHOLE) as master, following(copy, master.port):
         await until(lambda: copy.store.end_offset == original.store.end_offset)
     add(original, rounds, "later")
-    expire(original)
+    original.expire()
     return original, copy
 
 
@@ -402,7 +394,7 @@ async def test_a_slave_whose_messages_have_all_expired_goes_on_behind_them() -> 
         await until(lambda: copy.files.exists(f"commitlog/{two_files:020d}"))
     copy.disk.set_budget(None)
     copy.kill()
-    expire(copy)
+    copy.expire()
     assert copy.store.min_physical_offset == copy.store.end_offset == two_files
     async with serving(original) as master, following(copy, master.port):
         await until(lambda: copy.store.end_offset == original.store.end_offset)
@@ -426,7 +418,7 @@ async def test_a_slave_says_when_what_it_lacks_has_expired() -> None:
 def test_a_slave_that_has_all_of_the_log_knows_where_queues_begin() -> None:
     """One that has heard of nothing earlier on its master, since the last start."""
     copy = filled(12)
-    expire(copy)
+    copy.expire()
     begin = copy.store.min_physical_offset
     assert copy.store.queues.min_offset("u", 0) > 0
     for heard_of in (None, begin - 1):
@@ -447,7 +439,7 @@ async def test_nothing_is_cut_off_where_the_first_byte_that_is_left_differs() ->
     """What the master's log had before that has expired proves nothing."""
     _, copy = await behind(0)
     stranger = filled(12, word="x")
-    expire(stranger)
+    stranger.expire()
     before = copy.content("commitlog")
     assert 0 < stranger.store.min_physical_offset < copy.store.end_offset
     async with serving(stranger) as master, following(copy, master.port) as slave:

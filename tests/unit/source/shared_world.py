@@ -80,8 +80,10 @@ class PlayedBroker:
         self.offsets = ConsumerOffsets()
         self.connected: list[str] = []
         self.in_sight = True
+        self.lease_ms = LEASE_MS
+        self.leases_queues = True
         self._queues, self._clock = queues, clock
-        self._serve(QueueLocks(lease_ms=LEASE_MS))
+        self._serve(QueueLocks(lease_ms=self.lease_ms))
 
     def _serve(self, locks: QueueLocks) -> None:
         config = SimpleNamespace(broker_name=self.name)
@@ -99,12 +101,12 @@ class PlayedBroker:
 
     def restart(self) -> None:
         """What was not on disk is forgotten."""
-        locks = QueueLocks(lease_ms=LEASE_MS)
+        locks = QueueLocks(lease_ms=self.lease_ms)
         locks.load(QueueLeaseTable.decode(self._file.text), self._clock.monotonic_ms())
         self._serve(locks)
 
     def capabilities(self) -> Capabilities:
-        return Capabilities(groups=1)
+        return Capabilities(groups=int(self.leases_queues))
 
     def submit(self, code: int, header: Any, body: bytes, *, timeout_ms: int) -> Future[Response]:
         if code == RequestCode.RMQ_GROUP_RESETS:
@@ -184,7 +186,8 @@ class Presence:
     def __init__(self, world: World, member: Member, tags: str | None) -> None:
         self.member, self._world = member, world
         self.reached: set[str] = set()
-        self._held: dict[MessageQueue, int] = {}
+        self.held: dict[MessageQueue, int] = {}
+        self.lease_ms = 0
 
     def announce(self, queues: Iterable[MessageQueue]) -> None:
         names = {queue.broker_name for queue in queues}
@@ -198,12 +201,12 @@ class Presence:
         return list(self._world.broker(min(brokers)).connected)
 
     def hold(self, leases: Mapping[MessageQueue, int], lease_ms: int) -> None:
-        self._held = dict(leases)
+        self.held, self.lease_ms = dict(leases), lease_ms
 
     def leave(self, *, release: bool) -> None:
         self._world.hang_up({self.member.client_id})
         for name, broker in self._world.brokers.items() if release else ():
-            held: Any = {queue: number for queue, number in self._held.items() if queue.broker_name == name}
+            held: Any = {queue: number for queue, number in self.held.items() if queue.broker_name == name}
             if held and broker.in_sight:
                 with suppress(LeaseLost):
                     lease(cast("BrokerClient", broker), self.member, Steps({}, held, [])).result()
@@ -276,7 +279,7 @@ class Query:
         assert self.read is not None
         _, end = self.bounds()
         try:
-            self._make_sure(end)
+            self.make_sure(end)
         except (LeaseLost, Unreachable):
             self.failed = True
             return
@@ -288,7 +291,7 @@ class Query:
             offsets = self.world.brokers[each.queue.broker_name].offsets
             offsets.commit("g", each.queue.topic, each.queue.queue_id, each.end)
 
-    def _make_sure(self, end: Offsets) -> None:
+    def make_sure(self, end: Offsets) -> None:
         """One task for each broker."""
         world: Any = self.world
         for name in self.world.brokers:

@@ -54,7 +54,7 @@ def progress(*sources: tuple[str | None, str | None]) -> StreamingQueryProgress:
                 "endOffset": json.loads(end) if end else None,
                 "latestOffset": None,
                 "numInputRows": 10,
-                "inputRowsPerSecond": 1.0,
+                "inputRowsPerSecond": float("inf"),
                 "processedRowsPerSecond": 2.0,
                 "metrics": {},
             }
@@ -78,6 +78,7 @@ def test_an_event_becomes_a_report() -> None:
     assert (report.queryId, report.name, report.batchId, report.cores) == (str(QUERY), "copy", 7, 8)
     assert report.batchAt == 1_767_323_045_678
     assert report.durationMs == {"triggerExecution": 300, "addBatch": 200}
+    assert (report.inputRowsPerSecond, report.processedRowsPerSecond) == (0, 2)  # of a batch that took no time
     assert report.uiUrl == f"http://driver:4040/StreamingQuery/statistics/?id={RUN}"
     assert [(q.group, q.brokerName, q.fromOffset, q.toOffset) for q in report.queues] == [
         ("billing", "broker-a", 5, 9),

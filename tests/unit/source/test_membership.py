@@ -38,9 +38,12 @@ class Broker:
         self.leases: list[GroupLeasesBody] = []
         self.left: list[tuple[str, str | None]] = []
         self.failure: Exception | None = None
+        self.away: set[str] = set()
         self.renewed = threading.Semaphore(0)
 
     def broker(self, name: str) -> Broker:
+        if name in self.away:
+            raise Unreachable("Nobody is there.", address=name)
         return self
 
     def heartbeat(self, data: HeartbeatData) -> None:
@@ -83,6 +86,19 @@ def test_a_member_says_who_it_is_and_what_it_reads(broker: Broker, member: Membe
     assert (broker.beats[0].clientID, consumer.groupName, consumer.messageModel) == ("me", "g", "CLUSTERING")
     assert [(each.topic, each.subString) for each in consumer.subscriptionDataSet] == [("orders", "paid")]
     assert member.others(["broker-a"]) == [], "nobody is there yet, in RocketMQ's words"
+
+
+def test_a_member_is_where_it_could_say_so(broker: Broker, member: Membership) -> None:
+    """Some of the brokers may be away; what is read from when on is asked of none, and changes with the topics."""
+    away = QUEUE._replace(broker_name="broker-b")
+    broker.away = {"broker-b"}
+    broker.clock.advance(ms=5)
+    member.announce([away, QUEUE])
+    assert member.reached == {"broker-a"}
+    member.announce([QUEUE._replace(topic="invoices")])
+    versions = [each.subVersion for beat in broker.beats for each in beat.consumerDataSet[0].subscriptionDataSet]
+    assert versions == [versions[0], versions[0], versions[0] + 5]
+    assert member.others([]) == []
 
 
 def test_leases_are_renewed_while_a_batch_runs(broker: Broker, member: Membership) -> None:

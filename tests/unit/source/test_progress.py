@@ -240,8 +240,9 @@ class Asked(Cluster):
         return super().snapshot()
 
 
-def test_a_queue_named_in_assign_that_never_was_there_is_refused() -> None:
-    """By a query that is started again over its checkpoint, too; one that it has a place in is of a broker away."""
+def test_a_queue_named_in_assign_that_never_was_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a query that is started again over its checkpoint, too; one that it has a place in is of a broker away, and
+    of a broker that answers nothing nobody knows."""
     there, nowhere = MessageQueue("t", "broker-b", 0), MessageQueue("t", "broker-a", 7)
     start = at({Q0: 4, there: 5})
     assigned = progress(Cluster({Q0: 10}), subscription=Subscription(("t",), frozenset({Q0, there})))
@@ -249,6 +250,11 @@ def test_a_queue_named_in_assign_that_never_was_there_is_refused() -> None:
     assigned = progress(Cluster({Q0: 10}), subscription=Subscription(("t",), frozenset({Q0, there, nowhere})))
     with pytest.raises(InvalidArgument, match="t/broker-a/7, named in assign, does not exist"):
         assigned.latest(start, None)
+    cluster = Cluster({Q0: 10})
+    snapshot = replace(cluster.snapshot(), left_out=frozenset({"broker-a"}))
+    monkeypatch.setattr(cluster, "snapshot", lambda **_: snapshot)
+    assigned = progress(cluster, subscription=Subscription(("t",), frozenset({Q0, nowhere})))
+    assert assigned.latest(at({Q0: 4}), None).positions == {Q0: 10}
 
 
 def test_nothing_is_reported_of_a_checkpoint_that_is_refused() -> None:

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from rmqspark.errors import DataLoss, InvalidArgument, LeaseLost
+from rmqspark.errors import DataLoss, InvalidArgument, LeaseLost, NotSupported
 from rmqspark.rebalance.strategies import Strategy
+from rmqspark.source.leases import make_sure
 from rmqspark.source.offsets import Offsets, StoreIdentity
 from rmqspark.source.ownership import WholeGroup
-from rmqspark.source.planner import Snapshot, ranges
+from rmqspark.source.partitions import Holder
+from rmqspark.source.planner import QueueRange, Snapshot, ranges
 from rmqspark.source.sharing import Sharing
 from rmqspark.source.subscription import Subscription
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.message_queue import MessageQueue
     from rmqspark.source.membership import Membership
 
-from .shared_world import LEASE_MS, OTHERS, QUEUES, Query, World
+    from .shared_world import Presence
+
+from .shared_world import LEASE_MS, OTHERS, QUEUES, QUIET, Query, World
 
 
 def run(query: Query, steps: int = 12) -> None:
@@ -96,6 +101,28 @@ def test_a_broker_that_is_out_of_sight_holds_nobody_up(is_restarted: bool, is_si
         assert len(world.written) == (6 if in_sight else 1)
         assert not (is_silent and world.asked_in_vain)
     assert not query.failed
+
+
+def test_what_is_read_once_more_after_a_restart_is_held_for_as_long_as_the_first_lease_lasts() -> None:
+    """Its tasks may take longer than that; brokers may lease queues for different times."""
+    world = World([*QUEUES[:1], *OTHERS])
+    world.ends = dict.fromkeys(world.ends, 5)
+    world.brokers["broker-b"].lease_ms = LEASE_MS // 2
+    world.brokers["broker-b"].restart()
+    query = Query(world)
+    while not query.read:
+        query.step()
+    query.crash()
+    query.begin()
+    presence = cast("Presence", query.group._membership)
+    assert (presence.held, presence.lease_ms) == (query.bounds()[1].leases, LEASE_MS // 2)
+
+
+def test_a_broker_that_leases_no_queues_is_named(world: World) -> None:
+    """As Apache RocketMQ's."""
+    world.brokers["broker-a"].leases_queues = False
+    with pytest.raises(NotSupported, match="Broker 'broker-a' leases no queues: groupMode=shared needs brokers of rmq"):
+        Query(world).step()
 
 
 def test_a_look_that_is_older_than_a_hand_over_is_taken_again(world: World) -> None:
@@ -174,12 +201,20 @@ def test_who_lost_a_lease_fails_the_batch_and_goes_on_without_it(world: World) -
     first.disappear()
     world.clock.advance(ms=LEASE_MS + 1)
     run(second)
-    with pytest.raises(LeaseLost, match="Queue t/broker-a/0 was given to another member of group 'g'"):
-        first.progress.hold(ranges(start, end), end)
+    first.read = ranges(start, end)
+    for late in (first.make_sure, lambda end: first.progress.hold(ranges(start, end), end)):
+        with pytest.raises(LeaseLost, match="Queue t/broker-a/0 was given to another member of group 'g'"):
+            late(end)
     first.start()
     first.begin()
     assert first.read == []
     assert sorted(world.written) == [(queue, offset) for queue in QUEUES for offset in range(5)]
+
+
+def test_a_group_that_is_not_shared_is_asked_for_nothing() -> None:
+    """Its brokers may be Apache RocketMQ's, which lease no queues."""
+    read, nobody = [QueueRange(QUEUES[0], 0, 5)], cast("ClusterClient", None)
+    make_sure(nobody, read, Holder("g").of(read), QUIET)
 
 
 def test_a_run_that_was_frozen_leaves_the_queues_of_its_replacement_alone(world: World) -> None:

@@ -24,6 +24,7 @@ SHARED = {"subscribe": "t", "group": "g", "groupMode": "shared"}
         ({"startingOffsets": "latest"}, Sharing()),
         ({"startingOffsets": "earliest", "groupOffsetReset": "earliest"}, Sharing(from_earliest=True)),
         ({"readMode": "direct"}, Sharing()),
+        ({"allocateStrategy": "config", "assign": '{"t":{"b":[0]}}', "subscribe": None}, Sharing(Strategy("config"))),
         ({"groupOffsetReset": "latest", "allocateStrategy": "circle"}, Sharing(Strategy("circle"))),
         ({"allocateStrategy": "Consistent-Hash"}, Sharing(Strategy("consistent-hash"))),
         ({"allocateStrategy": "machine-room: a, b"}, Sharing(Strategy("machine-room", ("a", "b")))),
@@ -33,9 +34,10 @@ SHARED = {"subscribe": "t", "group": "g", "groupMode": "shared"}
         ({"allocateStrategy": "machine-room-nearby:a"}, Sharing(Strategy("machine-room-nearby", ("a",)))),
     ],
 )
-def test_how_a_group_is_shared(given: dict[str, str], sharing: Sharing) -> None:
+def test_how_a_group_is_shared(given: dict[str, str | None], sharing: Sharing) -> None:
     """allocateStrategy takes RocketMQ's strategies by name, with rooms where they go by rooms."""
-    assert SourceOptions.parse({**SHARED, **given}, streaming=True).sharing == sharing
+    options = {name: value for name, value in {**SHARED, **given}.items() if value is not None}
+    assert SourceOptions.parse(options, streaming=True).sharing == sharing
 
 
 def test_a_group_is_not_shared_unasked() -> None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 import pytest
 
 from rmqspark.errors import DataLoss, InvalidArgument
 from rmqspark.model import MessageQueue
 from rmqspark.source.offsets import Offsets, StoreIdentity
+from rmqspark.source.options import RetryPolicy
 from rmqspark.source.planner import ranges
 from rmqspark.source.positions import Earliest
 from rmqspark.source.queue_range import QueueRange
+from rmqspark.testing.manual_clock import ManualClock
 
 from .one_cluster import EVERY, Q0, Q1, Cluster, at, progress
 
@@ -20,7 +23,20 @@ def test_a_broker_that_flaps_is_looked_at_again() -> None:
     """A lower end that mends itself within the retries is nobody's loss."""
     cluster = Cluster({Q0: 3})
     cluster.recovers_after_looks = 2
-    assert progress(cluster).latest(at({Q0: 50}), None).positions == {Q0: 100}
+    clock = ManualClock()
+    begun_ms = clock.monotonic_ms()
+    query = progress(cluster, clock, retry=RetryPolicy(3, 10))
+    assert query.latest(at({Q0: 50}), None).positions == {Q0: 100}
+    assert clock.monotonic_ms() - begun_ms == 10 + 50
+
+
+@pytest.mark.parametrize(("begin", "end"), [(10, 30), (60, 90)])
+def test_a_slave_that_lacks_the_place_is_no_loss(monkeypatch: pytest.MonkeyPatch, begin: int, end: int) -> None:
+    """Its master may have what it has not yet, or has no more: the queue is out of sight until that is back."""
+    cluster = Cluster({Q0: end})
+    snapshot = replace(cluster.snapshot(), copied_from={Q0: begin})
+    monkeypatch.setattr(cluster, "snapshot", lambda **_: snapshot)
+    assert progress(cluster).latest(at({Q0: 50}), None).positions == {Q0: 50}
 
 
 LOSSES = [

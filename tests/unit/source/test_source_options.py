@@ -266,7 +266,16 @@ def test_messages_may_come_from_files() -> None:
         ({"assign": "x"}, True, r"'assign' cannot be 'x': it is not valid JSON .*; JSON like .*\[0, 1\].* is accepted"),
         ({"assign": "[0]"}, True, r"'assign' cannot be '\[0\]': JSON like .*\[0, 1\].* is accepted"),
         ({"subscribe": "t", "startingOffsetsByTimestamp": "5"}, True, "JSON like .*1700000000000.* is accepted"),
-        ({"assign": '{"t":{"b":"0"}}'}, True, "must list queue ids"),
+        *(
+            ({"assign": f'{{"t":{{"b":{listed}}}}}'}, True, "must list queue ids")
+            for listed in ('"0"', '{"0":1}', "0", '["0"]', "[-1]", "[true]", "[0.0]")
+        ),
+        ({"subscribe": "t", "startingOffsets": "-²"}, True, "'startingOffsets' cannot be '-²'.*earliest, latest"),
+        (
+            {"subscribe": "t", "startingOffsets": '{"t":{"b":{"0":1}}}', "endingOffsets": '{"t":{"b":{"0":0}}}'},
+            False,
+            "t/b/0 would be read from offset 1 to 0.*may not lie behind endingOffsets",
+        ),
         ({"subscribe": "t", "maxOffsetsPerTrigger": "0"}, True, "1 or more"),
         ({"subscribe": "t", "maxOffsetsPerTrigger": "many"}, True, "a whole number"),
         ({"subscribe": "t", "maxOffsetsPerTrigger": "5"}, False, "no meaning for a batch read"),

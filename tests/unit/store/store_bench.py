@@ -127,6 +127,13 @@ class StoreBench:
         (appended,) = self.store.writer.append_made(made, lambda: None)
         return appended
 
+    def expire(self, *, hours: int = 100) -> None:
+        """Time passes, and what has been there for longer than it is kept goes."""
+        self.store.checkpoint()
+        self.clock.advance(hours=hours)
+        while self.store.expire(self.clock.now_ms()).deleted:
+            pass
+
     def bodies(self, topic: str, queue_id: int, start: int | None = None) -> list[bytes]:
         """What a reader finds in a queue from its first message on."""
         first = self.store.queues.min_offset(topic, queue_id) if start is None else start

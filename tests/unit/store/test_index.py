@@ -436,11 +436,11 @@ def test_slots_are_the_same_in_parts_and_in_one_go() -> None:
     config = StoreConfig(max_hash_slot_num=200_000, max_index_num=5000)
     records = log_of(*[(f"key {number}",) for number in range(2000)])
     files = MemoryFileSystem()
-    for end in (1, 2, 900, 2000):
+    for end in (1, 2, 5, 40, 2000):
         index = opened(files, config)
         feed(index, records[:end], in_bulk=True)
         index.close()
-    assert contents(files) == built_in_one_go(records, config)
+        assert contents(files) == built_in_one_go(records[:end], config)
 
 
 @given(st.lists(st.text("aü#", max_size=3) | st.text("ab", min_size=4, max_size=4), max_size=6))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rmqspark.protocol.records.properties import encode_properties
@@ -54,7 +54,14 @@ def expected(messages: list[tuple[str, dict[str, str], int]]) -> list[tuple[int,
 SAME_LENGTH = st.lists(st.text("aB1#é", min_size=6, max_size=6), min_size=1, max_size=20)
 
 
+def with_ids(*ids: str) -> list[tuple[str, dict[str, str], int]]:
+    return [("orders", {"UNIQ_KEY": one}, 0) for one in ids]
+
+
 @given(MESSAGES | SAME_LENGTH.map(lambda ids: [("orders", {"UNIQ_KEY": one, "KEYS": one[::-1]}, 0) for one in ids]))
+@example(with_ids("C0A8010A1F9018B4", "C0A8010A1F9018B4AAC", "C0A8010A1F9018B4BA"))
+@example(with_ids("C0A8010A1F9018B4", "C0A8010A2F9018B4AAC", "C0A8010A1F9018B4"))
+@example(with_ids("é" * 9, "é" * 10))
 def test_keys_of_many_records(messages: list[tuple[str, dict[str, str], int]]) -> None:
     """UNIQ_KEY first, then each word of KEYS, under the topic; none of what was rolled back."""
     records = batch_of(messages)

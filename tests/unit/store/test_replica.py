@@ -58,14 +58,6 @@ def follow(bench: StoreBench, original: StoreBench) -> None:
     assert bench.store.replica.append(original.store.replica.read(begin, end - begin)) == end - begin
 
 
-def expire(bench: StoreBench) -> None:
-    """All but what the store cannot be without."""
-    bench.store.checkpoint()
-    bench.clock.advance(hours=100)
-    while bench.store.expire(bench.clock.now_ms()).deleted:
-        pass
-
-
 def assert_same(bench: StoreBench, original: StoreBench) -> None:
     assert bench.content("commitlog") == original.content("commitlog")
     assert bench.store.queues.topics() == original.store.queues.topics()
@@ -194,6 +186,7 @@ def test_a_slave_made_the_master_is_in_no_incarnation_that_its_master_was_in(cra
     bench.store.replica.open_for_master()
     bench.store.replica.adopt_identity("5f" * 16, 7)
     bench.reopen()
+    assert (bench.store.store_id, bench.store.incarnation) == ("5f" * 16, 7)
     assert bench.store.replica.end_following()
     assert bench.store.incarnation > 7 + crashes
     assert not bench.store.replica.end_following()
@@ -348,7 +341,7 @@ def test_queues_of_a_topic_that_is_gone_go_with_its_last_message(then: str) -> N
         original.send(f"run{number}", 0, *(b"%02d%03d" % (number, each) for each in range(5)))
         original.send("busy", 0, b"busy%d" % number)
         follow(bench, original)
-        expire(bench)
+        bench.expire()
         bench.store.replica.remove_expired(kept.__contains__)
         gone = set(bench.store.queues.topics()) - kept
         assert len(gone) < 5
@@ -365,6 +358,20 @@ def test_queues_of_a_topic_that_is_gone_go_with_its_last_message(then: str) -> N
     follow(bench, original)
     assert bench.numbered_bodies("run1", 0, 5) == [(5, b"it was there still")]
     assert bench.numbered_bodies("run2", 0, 0) == [(0, b"made anew")]
+
+
+def test_what_fits_into_no_queue_is_told_once() -> None:
+    """A master of another make may have it; it is kept in the log, as the master has it."""
+    bench = slave()
+    with capture_logs() as logs:
+        for number in range(3):
+            place = {"queue_offset": number, "physical_offset": bench.store.end_offset}
+            record = bytes(encode_record(topic="../up", body=b"x", store_host=bytes(8), **place))
+            assert bench.store.replica.append(record) == len(record)
+    assert [entry["event"] for entry in logs if "no queue" in entry["event"]] == [
+        "a message of the master's is in no queue, there is none as it says"
+    ]
+    assert (bench.store.queues.topics(), bench.store.end_offset) == ([], 3 * len(record))
 
 
 @pytest.mark.faults

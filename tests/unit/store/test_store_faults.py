@@ -389,6 +389,32 @@ def test_messages_stay_until_their_queue_entries_are_on_disk() -> None:
     assert bench.store.queues.max_offset("t", 0) == 2
 
 
+@pytest.mark.parametrize("operation", ["fsync", "sync_directory"])
+def test_a_failed_fsync_of_expiry_ends_writing(operation: str) -> None:
+    """That a recovery begins behind what goes has to be on disk before. Then nothing is deleted any more."""
+    bench = StoreBench()
+    bench.send("t", 0, *[b"m%03d" % number for number in range(60)])
+    bench.store.checkpoint()
+    bench.clock.advance(hours=100)
+    bench.disk.fail_next(operation, no_space(errno.EIO))
+    with pytest.raises(OSError, match="refused"):
+        bench.store.expire(bench.clock.now_ms())
+    assert bench.store.expire(bench.clock.now_ms()).deleted == ()
+    with pytest.raises(NotWritable, match="An fsync failed"):
+        bench.send("t", 0, b"refused")
+    assert len(bench.bodies("t", 0)) == 60
+
+
+def test_index_files_go_with_their_messages() -> None:
+    """They lead to nothing then."""
+    bench = StoreBench()
+    bench.send("t", 0, *[b"m%03d" % number for number in range(200)])
+    bench.store.checkpoint()
+    files = len(bench.content("index"))
+    bench.expire()
+    assert len(bench.content("index")) < files
+
+
 def test_expiry_syncs_no_queue() -> None:
     """There may be thousands with something new, and requests wait meanwhile: what is in no queue on disk can stay."""
     bench = StoreBench(NO_INDEX)

@@ -233,14 +233,9 @@ def test_below_the_first_message() -> None:
     bench = StoreBench()
     for number in range(30):
         bench.send("t", 0, b"m%02d" % number)
-    bench.store.checkpoint()
-    bench.clock.advance(hours=80)
-    report = bench.store.expire(bench.clock.now_ms())
-    while bench.store.expire(bench.clock.now_ms()).deleted:
-        pass
+    bench.expire(hours=80)
     first = bench.store.queues.min_offset("t", 0)
     assert 0 < first < 30
-    assert report.deleted
     with pytest.raises(OffsetMoved) as caught:
         bench.store.read_bulk("t", 0, 0, 30, max_count=9, max_bytes=EVERYTHING)
     assert caught.value.next_offset == first
