@@ -126,7 +126,7 @@ class SlaveRole:
         self._flusher = flusher
         self.tables = TableSync(
             tables,
-            store.replica,
+            store,
             lambda: self.slave.is_connected,
             given.clock,
             config.access,
