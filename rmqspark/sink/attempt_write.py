@@ -37,7 +37,9 @@ def write_attempt(
 ) -> AttemptWritten:
     """Raises Fenced, StaleVersion, or what ended the task; nothing of a failed attempt is ever readable."""
     written = _write_attempt(client, options, attempt, batches, skip_stale)
-    return replace(written, topic=options.topic or "")
+    owner = client.coordinators.of(attempt.transactional_id) or ""
+    masters = {} if attempt.partition else client.known_masters()
+    return replace(written, topic=options.topic or "", coordinator=owner, masters=masters)
 
 
 def _write_attempt(

@@ -99,12 +99,12 @@ def _reached(ranges: Iterable[InputRange]) -> dict[MessageQueue, InputRange]:
 
 
 def _brokers(client: ClusterClient, participants: Iterable[str]) -> tuple[list[str], RmqError | None]:
-    """The brokers to ask; where nobody says which there are those that hold rows of the batch, and why there may be
-    others."""
+    """The brokers to ask; where nobody says which there are those that hold rows of the batch or were known to its
+    tasks, and why there may be others."""
     try:
         names = patiently(lambda: masters(client), _PAUSES_MS, client.clock.sleep_ms)
     except RmqError as error:
-        return sorted({*participants}), error
+        return sorted({*participants, *client.known_masters()}), error
     return sorted({*names, *participants}), None
 
 
