@@ -24,6 +24,7 @@ from rmqspark.protocol.commands.command import decode_command, encode_response, 
 from rmqspark.protocol.commands.frame import FrameDecoder
 from rmqspark.protocol.names import CHECK_GROUP, HALF_TOPIC, TXN_LEDGER_TOPIC
 from rmqspark.remoting.access import OPEN
+from rmqspark.testing.disk_faults import ProcessDied
 from rmqspark.testing.manual_clock import ManualClock
 from rmqspark.testing.memory_files import MemoryFileSystem
 
@@ -292,6 +293,34 @@ def test_a_deletion_that_the_disk_refused_is_finished_by_the_next_look(monkeypat
     while asyncio.run(talk(failing)):
         failing += 1
     assert failing > 5
+
+
+def test_a_slave_that_dies_as_it_deletes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At any operation, in a power loss or without: the topic is there as it was, or is gone."""
+
+    async def talk(dying: int, *, with_power: bool) -> bool:
+        async with a_copy(monkeypatch) as (bench, _, told):
+            bench.send("orders", 0, b"a", b"b")
+            bench.send("others", 0, b"c")
+            where = bench.store.end_offset
+            bench.send("orders", 1, b"of the next topic")
+            bench.store.checkpoint()
+            monkeypatch.setitem(TABLES, RequestCode.GET_ALL_TOPIC_CONFIG, deleted(where, "orders"))
+            bench.disk.stop_at(dying)
+            with suppress(ProcessDied):
+                await told(1, where)
+            has_died = bench.disk.has_died
+            store = bench.kill() if with_power else bench.lose_power(dying)
+            found = [store.queues.bounds("orders", queue_id) for queue_id in (0, 1)]
+            assert found == [(0, 0 if store.deletions.newest_ms else 2), (0, 1)]
+            assert store.queues.bounds("others", 0) == (0, 1)
+            return has_died
+
+    for with_power in (True, False):
+        dying = 1
+        while asyncio.run(talk(dying, with_power=with_power)):
+            dying += 1
+        assert dying > 5
 
 
 def test_another_master_whose_tables_are_empty_takes_no_offsets_away(monkeypatch: pytest.MonkeyPatch) -> None:
