@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 MAX_LOCKS: Final = 300_000
 """Of all groups together: a lease is remembered for days, and all of them are written with every change."""
+_TERM_BITS: Final = 40  # so many numbers are there for the leases and runs of one master, until another takes its place
 LEASE_MEMORY_MS: Final = 7 * 24 * 3_600_000
 """How long a lease that ran out is remembered for its last owner."""
 
@@ -95,6 +96,18 @@ class QueueLocks:
         """Ends all that a group holds: the next one of the name has other members, and offsets of its own."""
         locks = self._groups.pop(group, {})
         self.revision += any(lock.number for lock in locks.values())
+
+    def begin_term(self, successions: int) -> None:
+        """To be called at each start as the master: leases and runs of a term before, after which other brokers of the
+        name may have been the master, are nobody's, and no number is given out that another may have given out."""
+        self._last_number = max(self._last_number, successions << _TERM_BITS)
+        for group, locks in list(self._groups.items()):
+            gone = [queue for queue, lock in locks.items() if lock.number >> _TERM_BITS < successions]
+            for queue in gone:
+                del locks[queue]
+            self.revision += bool(gone)
+            if not locks:
+                del self._groups[group]
 
     # --- leases of queries -------------------------------------------------------------------------------------------
 

@@ -111,7 +111,7 @@ class Parts:
             self.role = slave = SlaveRole(given, store, self.flusher, tables, self.accounts)
             self.registrar.on_registered = slave.registered
         else:
-            self.role = MasterRole(given, store, self.accounts)
+            self.role = MasterRole(given, store, tables, self.accounts)
         self.safety = Safety(self.flusher, sync_flush=given.store_config.syncs_flush, replicas=self.role.waiters)
         self.appender = Appender(store, self.safety, self.stats, self.counted)
 

@@ -48,7 +48,7 @@ log = structlog.get_logger("rmqspark.broker")
 class MasterRole:
     """The master's: `waiters` is None where senders do not wait for slaves."""
 
-    def __init__(self, given: Given, store: MessageStore, accounts: Accounts | None) -> None:
+    def __init__(self, given: Given, store: MessageStore, tables: BrokerTables, accounts: Accounts | None) -> None:
         config = given.config
         self._running = AsyncExitStack()
         self._whereabouts = given.whereabouts
@@ -61,6 +61,7 @@ class MasterRole:
                     "its master never told it topics, groups and offsets: what its log says of them is all there is",
                     hint="Make the topics that are missing at once: what waits for one that is not there is dropped.",
                 )
+        tables.locks.begin_term(store.replica.successions)
         self.master = Master(
             store,
             given.store_config.mapped_file_size_commit_log,
@@ -126,7 +127,7 @@ class SlaveRole:
         self._flusher = flusher
         self.tables = TableSync(
             tables,
-            store.replica,
+            store,
             lambda: self.slave.is_connected,
             given.clock,
             config.access,

@@ -3,7 +3,8 @@
 They are not in the log, so a slave asks for them every few seconds, as RocketMQ's does (SlaveSynchronize): what it has
 may be that old when the master is gone. Left out: message request modes (there is no POP), the timer wheel's metrics,
 resets that a reader was not told of yet. A table that does not come leaves the one there was. Delays that the master
-delivered to where this log has not come yet are not taken for delivered, nor half messages for ended that ended there.
+delivered to where this log has not come yet are not taken for delivered, nor half messages for ended that ended there,
+nor topics for deleted that were deleted there.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from rmqspark.protocol.bodies.admin import ConsumerOffsetTable, DelayOffsetTable
 from rmqspark.protocol.bodies.client import CapabilitiesBody
 from rmqspark.protocol.bodies.route import KVTable, TopicConfigTable
 from rmqspark.protocol.codes import RequestCode
+from rmqspark.protocol.headers.cluster import GetAllTopicConfigRequestHeader
 from rmqspark.protocol.names import CHECK_GROUP
 from rmqspark.remoting.connection import AsyncConnection
 from rmqspark.settings import parse_file
+from rmqspark.store.deletions import Deletion
 from rmqspark.whole_numbers import whole_number
 
 if TYPE_CHECKING:
@@ -33,7 +36,7 @@ if TYPE_CHECKING:
     from rmqspark.clock import Clock
     from rmqspark.remoting.access import Access
     from rmqspark.remoting.response import Response
-    from rmqspark.store.replica import ReplicaLog
+    from rmqspark.store.message_store import MessageStore
 
     Ask = Callable[..., Awaitable[Response]]
 
@@ -57,7 +60,7 @@ class TableSync:
     def __init__(
         self,
         tables: BrokerTables,
-        replica: ReplicaLog,
+        store: MessageStore,
         is_copy: Callable[[], bool],
         clock: Clock,
         access: Access,
@@ -65,7 +68,8 @@ class TableSync:
     ) -> None:
         """`is_copy` says whether the log is known to be the master's; `accounts` is None where there are no users."""
         self._tables = tables
-        self._replica = replica
+        self._replica = store.replica
+        self._deletions = store.deletions
         self._is_copy = is_copy
         self._access = access
         self._clock = clock
@@ -138,7 +142,10 @@ class TableSync:
 
     async def _take_all(self, ask: Ask) -> None:
         tables, now_ms = self._tables, self._clock.now_ms()
-        topics = TopicConfigTable.decode((await ask(RequestCode.GET_ALL_TOPIC_CONFIG)).body)
+        topics_header = GetAllTopicConfigRequestHeader(deletions=True)
+        topics = TopicConfigTable.decode((await ask(RequestCode.GET_ALL_TOPIC_CONFIG, topics_header)).body)
+        if self._is_copy():
+            self._delete(topics.deletions or {})
         tables.topics.follow(topics, tables.groups, now_ms)
         offsets, of_halves = _apart(ConsumerOffsetTable.decode((await ask(RequestCode.GET_ALL_CONSUMER_OFFSET)).body))
         committed = tables.offsets.follow(offsets)
@@ -158,6 +165,14 @@ class TableSync:
         self._replica.master_begins_at(begin)
         self._believe(_Word(end, of_halves, delays))
         await self._take_identity(ask)
+
+    def _delete(self, told: Mapping[str, tuple[int, int, bool]]) -> None:
+        """Before the tables of the same moment and later are taken: they may know the next topic of a name. Raises
+        OSError."""
+        for topic in self._deletions.follow({topic: Deletion(*each) for topic, each in told.items()}):
+            self._tables.forget_topic(topic)
+        self._tables.known_deletion_ms = self._deletions.newest_ms
+        self._deletions.finish_all()
 
     def _forget_what_went(self, committed: set[tuple[str, str]]) -> None:
         """What the master had and has no more it deleted. What groups committed here stays. Raises OSError."""

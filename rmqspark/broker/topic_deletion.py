@@ -46,3 +46,7 @@ class TopicDeletion:
         self._on_deleted(topic)
         if is_known:
             self._store.deletions.finish(topic)
+
+    def all(self) -> dict[str, tuple[int, int, bool]]:
+        """The last one of each topic, as a slave is told."""
+        return dict(self._store.deletions.all())

@@ -47,6 +47,17 @@ class BrokerPlaces:
         if lowest_id != MASTER_ID:
             self._looked_ms[broker_name] = self._clock.monotonic_ms()
 
+    def masters(self) -> dict[str, str]:
+        """The addresses of those whose master is known."""
+        return {name: address for name, address in self._addresses.items() if name not in self._looked_ms}
+
+    def hear(self, masters: Mapping[str, str]) -> None:
+        """What somebody else knows: it counts where nothing is known here, and the name servers, which are asked first,
+        do not answer."""
+        unknown = masters.keys() - self._addresses.keys()
+        self._suspects |= unknown
+        self._addresses.update({name: masters[name] for name in unknown})
+
     def suspect(self, broker_name: str, address: str) -> None:
         """It did not answer there."""
         if address == self._addresses.get(broker_name):

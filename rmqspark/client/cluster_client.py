@@ -30,7 +30,7 @@ from rmqspark.errors import AlreadyClosed, BrokerNotRegistered, TopicNotFound, U
 from rmqspark.protocol.names import AUTO_CREATE_TOPIC, check_topic, is_made_by_brokers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import msgspec
 
@@ -235,6 +235,16 @@ class ClusterClient(ClosedByWith):
                 hint=f"Registered are: {', '.join(sorted(known)) or 'none'}.",
             )
         return address
+
+    def known_masters(self) -> dict[str, str]:
+        """The addresses of the brokers whose master is known to this client."""
+        with self._lock:
+            return self._places.masters()
+
+    def hear(self, masters: Mapping[str, str]) -> None:
+        """Takes over what another process knows, for when no name server answers."""
+        with self._lock:
+            self._places.hear(masters)
 
     def answer(self, address: str, code: int, header: msgspec.Struct) -> None:
         """Sends a request that nobody answers to the broker that asked for it. Raises Unreachable, ConnectionLost."""

@@ -157,8 +157,15 @@ class Coordinator:
 
 
 def chosen_broker(client: ClusterClient, key: str) -> str:
-    """The broker that is first asked about `key`. Unreachable while none is registered."""
-    return chosen(key, masters(client))
+    """The broker that is first asked about `key`: one that is known where no name server answers, for each finds the
+    owner of an id that there is. Unreachable while none is."""
+    try:
+        return chosen(key, masters(client))
+    except Unreachable:
+        known = sorted(client.known_masters())
+        if not known:
+            raise
+        return chosen(key, known)
 
 
 def masters(client: ClusterClient) -> list[str]:

@@ -42,6 +42,8 @@ class AttemptWritten(WriterCommitMessage):
     """What one task leaves to the driver: who it was, what it saw, and what the brokers hold of it.
 
     `skipped`: the version is stale, and the user said that such are to be skipped. `topic`: "" where a column says it.
+    `coordinator` and `masters`: who owns the id, and where brokers are (the first partition says it for all), for a
+    driver that can ask no name server.
     """
 
     attempt: Attempt
@@ -50,6 +52,8 @@ class AttemptWritten(WriterCommitMessage):
     held: dict[str, HeldAttempt] = field(default_factory=dict)  # by broker name
     skipped: bool = False
     topic: str = ""
+    coordinator: str = ""
+    masters: dict[str, str] = field(default_factory=dict)
 
 
 def attempt_of_task(transaction: TransactionOptions, run: str, entropy: Entropy) -> Attempt:

@@ -41,15 +41,17 @@ def write_attempt(
     fault_point("after_prepare")
     match answer.outcome:
         case TxnOutcome.WRITE:
-            return _written(client, options, attempt._replace(epoch=answer.epoch), batches)
+            written = _written(client, options, attempt._replace(epoch=answer.epoch), batches)
         case TxnOutcome.ALREADY_COMMITTED:
-            return _drained(options, attempt, batches)
+            written = _drained(options, attempt, batches)
         case TxnOutcome.STALE if skip_stale:
-            return replace(_drained(options, attempt, batches), skipped=True)
+            written = replace(_drained(options, attempt, batches), skipped=True)
         case TxnOutcome.STALE:
             raise stale(attempt, answer.lastVersion)
         case _:
             raise fenced(attempt)
+    owner = client.coordinators.of(attempt.transactional_id) or ""
+    return replace(written, coordinator=owner, masters={} if attempt.partition else client.known_masters())
 
 
 def _prepared(client: ClusterClient, attempt: Attempt, patience: Patience) -> TxnPrepareResponseHeader:

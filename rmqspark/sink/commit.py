@@ -49,6 +49,7 @@ def commit(client: ClusterClient, transaction: TransactionOptions, messages: Seq
     if any(message.skipped for message in messages):
         _log.warning("Version %d of %s is stale and skipped.", speaker.version, speaker.transactional_id)
         return
+    _hear(client, messages)
     total, participants = _total(messages), _participants(messages)
     read = inputs_of(client, speaker, participants)
     decision = TxnDecision(
@@ -78,10 +79,19 @@ def abort(client: ClusterClient, messages: Sequence[AttemptWritten]) -> None:
         return
     fault_point("before_abort")
     speaker = _speaker(writers)
+    _hear(client, writers)
     try:
         Coordinator(client, speaker.transactional_id).abort(_run(speaker))
     except RmqError as error:
         _log.warning("Version %d of %s is left to time out: %s", speaker.version, speaker.transactional_id, error)
+
+
+def _hear(client: ClusterClient, messages: Sequence[AttemptWritten]) -> None:
+    """What tasks know of the cluster: this process has asked no name server yet, and there may be none just now."""
+    for message in messages:
+        client.hear(message.masters)
+        if message.coordinator:
+            client.coordinators.note(message.attempt.transactional_id, message.coordinator)
 
 
 def _speaker(messages: Sequence[AttemptWritten]) -> Attempt:

@@ -11,7 +11,6 @@ from rmqspark.client.coordinator import masters
 from rmqspark.client.patience import Patience, patiently
 from rmqspark.client.txn import reported_inputs
 from rmqspark.errors import RmqError
-from rmqspark.sink.patience import UNDER_WAY
 from rmqspark.sink.refusals import not_committed
 
 if TYPE_CHECKING:
@@ -72,12 +71,12 @@ def leased_queues(read: Iterable[InputRange]) -> str:
 
 
 def _brokers(client: ClusterClient, participants: Iterable[str]) -> tuple[list[str], RmqError | None]:
-    """The brokers to ask; where nobody says which there are those that hold rows of the batch, and why there may be
-    others."""
+    """The brokers to ask; where nobody says which there are those that hold rows of the batch or were known to its
+    tasks, and why there may be others."""
     try:
-        names = patiently(lambda: masters(client), UNDER_WAY, client.clock)  # what decides has to find its broker, too
+        names = patiently(lambda: masters(client), _PATIENCE, client.clock)
     except RmqError as error:
-        return sorted({*participants}), error
+        return sorted({*participants, *client.known_masters()}), error
     return sorted({*names, *participants}), None
 
 

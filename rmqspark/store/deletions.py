@@ -23,7 +23,7 @@ import msgspec
 from rmqspark.store.json_table import JsonTable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     import numpy as np
     from numpy.typing import NDArray
@@ -69,6 +69,10 @@ class Deletions:
     def get(self, topic: str) -> Deletion | None:
         return self._by_topic.get(topic)
 
+    def all(self) -> Mapping[str, Deletion]:
+        """By topic, not to be changed."""
+        return self._by_topic
+
     def since(self, ms: int) -> set[str]:
         """Topics that were deleted after the deletion that has this time."""
         return {topic for topic, each in self._by_topic.items() if each.deleted_ms > ms}
@@ -80,15 +84,24 @@ class Deletions:
 
     def add(self, topic: str, deletion: Deletion) -> None:
         """Durable when this returns; its time is above `newest_ms`. Raises OSError; then it is not noted."""
+        self._put({topic: deletion})
+
+    def follow(self, news: Mapping[str, Deletion]) -> None:
+        """Takes over a master's. Durable when this returns. Raises OSError; then none is noted."""
+        if news:
+            self._put(dict(sorted(news.items(), key=lambda item: item[1].deleted_ms)))
+
+    def _put(self, news: Mapping[str, Deletion]) -> None:
+        """The oldest first."""
         before = self._by_topic
-        others = [(name, each) for name, each in before.items() if name != topic]
+        after = {name: each for name, each in before.items() if name not in news} | dict(news)
         try:
-            self._save({**dict(others[1 - _MOST :]), topic: deletion})
+            self._save(dict(list(after.items())[-_MOST:]))
         except OSError:
             with suppress(OSError):  # it may be in the file: a start would act on it, though the topic goes on
                 self._save(before)
             raise
-        self.newest_ms = deletion.deleted_ms
+        self.newest_ms = max(self.newest_ms, *(each.deleted_ms for each in news.values()))
 
     def follow_log_end(self, log_end_offset: int) -> None:
         """What is appended from here on is new, though a deletion has seen a longer log. Durable when this returns."""

@@ -109,6 +109,11 @@ class ReplicaLog:
         self._files.sync_directory("")
         return True
 
+    @property
+    def successions(self) -> int:
+        """How often one of the copies of this store has taken another's place as the master."""
+        return self._identity.incarnation // SUCCESSION
+
     def master_begins_at(self, physical_offset: int) -> None:
         """Where the master's log begins by now, or later."""
         self._master_begin = physical_offset

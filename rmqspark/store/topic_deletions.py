@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING
 
 from rmqspark.errors import TopicRemade
 from rmqspark.store.deletions import Deletion
+from rmqspark.store.reading.left_over import LeftOver
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rmqspark.clock import Clock
     from rmqspark.store.appending.writer import Writer
     from rmqspark.store.deletions import Deletions
@@ -73,6 +76,30 @@ class TopicDeletions:
             self._queues.hide_topic(topic)
             raise
 
+    # --- on a copy of a master's store
+
+    def follow(self, told: Mapping[str, Deletion]) -> list[str]:
+        """Notes for good what a master says of its deletions, for `finish_all`; returns the topics of which it is news.
+
+        Each once the log has come to where the master's ended then. Not before: a master that loses the end of its log
+        may get the next topic's messages there. Raises OSError; then none is noted.
+        """
+        end_offset, known = self._log.end_offset, self._noted.get
+        news = {
+            topic: each for topic, each in told.items() if each.log_end_offset <= end_offset and each != known(topic)
+        }
+        self._noted.follow(news)
+        return list(news)
+
+    def finish_all(self) -> None:
+        """Removes what queues have of topics since deleted. Raises OSError; then some is left for the next call."""
+        left_over = LeftOver(self._noted, self._log, self._times)
+        for topic in self._queues.topics():
+            queues = self._queues.by_topic[topic]
+            if gone := [queue_id for queue_id, queue in queues.items() if left_over.is_all_of(queue)]:
+                self._flusher.checkpoint_without(topic)
+                self._queues.remove(topic, gone)
+
     # --- those that went
 
     def deleted_ms(self, topic: str) -> int:
@@ -88,6 +115,10 @@ class TopicDeletions:
     def since(self, ms: int) -> set[str]:
         """Topics deleted after the deletion that has this time; there may be next ones of their names."""
         return self._noted.since(ms)
+
+    def all(self) -> Mapping[str, Deletion]:
+        """The last deletion of each topic, of the 20,000 newest."""
+        return self._noted.all()
 
     def is_remade(self, topic: str, deleted_ms: int | None) -> bool:
         """Whether a topic of this name was deleted later than a reader knows; of one that does not say it, no."""

@@ -134,6 +134,7 @@ class TopicHandlers:
             mappingDataVersion=table.mappingDataVersion,
             topicQueueMappingDetailMap={},
             topicQueueMappingInfoMap={},
+            deletions=self._deletion.all() if header.deletions else None,
         )
         return Reply(GetAllTopicConfigResponseHeader(len(table.topicConfigTable)), page.encode())
 

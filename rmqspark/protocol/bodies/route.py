@@ -37,7 +37,8 @@ class TopicConfig(Body):
 class TopicConfigTable(Body):
     """A broker's topics (RocketMQ's TopicConfigSerializeWrapper). The mapping members are 5.x's, for static topics.
 
-    `knownDeletionMs` is ours, and only on disk: the newest deletion of a topic that the table has heard of.
+    `knownDeletionMs` is ours, and only on disk: the newest deletion of a topic that the table has heard of. So is
+    `deletions`, for a slave: the last one of each topic, as in deletedtopics.json.
     """
 
     topicConfigTable: dict[str, TopicConfig] = {}
@@ -46,6 +47,7 @@ class TopicConfigTable(Body):
     topicQueueMappingDetailMap: dict[str, Any] | None = None
     topicQueueMappingInfoMap: dict[str, Any] | None = None
     knownDeletionMs: Int64 | None = None
+    deletions: dict[str, tuple[Int64, Int64, bool]] | None = None
 
 
 class RegisterBrokerBody(Body):

@@ -118,11 +118,12 @@ class NotifyMinBrokerIdChangeRequestHeader(Header):
 
 
 class GetAllTopicConfigRequestHeader(Header):
-    """4.x sends no fields and wants everything; 5.x asks page by page."""
+    """4.x sends no fields and wants everything; 5.x asks page by page. `deletions` is ours: a slave wants them, too."""
 
     topicSeq: Int32 | None = None
     dataVersion: str | None = None
     maxTopicNum: Int32 | None = None
+    deletions: bool | None = None
 
 
 class GetAllTopicConfigResponseHeader(Header):

@@ -388,6 +388,60 @@ def test_delayed_messages_are_delivered_once_whoever_is_master() -> None:
         assert sorted(read(mq.namesrv, "orders", 2)) == [b"early", b"late"]
 
 
+def change_places(mq: LocalCluster) -> None:
+    """The slave's store is the master's from here on, and what was the master's its slave's."""
+    mq.stop_broker("broker-a")
+    mq.stop_slave()
+    old, new, aside = mq.store_dir("broker-a"), mq.store_dir("broker-a-1"), mq.directory / "aside"
+    old.rename(aside)
+    new.rename(old)
+    aside.rename(new)
+    mq.start_broker("broker-a")
+    mq.start_slave()
+
+
+def topic_names(address: str) -> set[str]:
+    """Of topics that a test made."""
+    answer = json.loads(bytes(ask(address, RequestCode.GET_ALL_TOPIC_CONFIG).body))
+    return {name for name in answer["topicConfigTable"] if name.startswith(("gone", "orders", "remade"))}
+
+
+def test_a_topic_that_was_deleted_does_not_come_back_with_another_master() -> None:
+    """Whether its slave was there or away then, and also where the old master comes back, which had it, too."""
+    with cluster(broker_config=SYNC) as mq, AdminClient(mq.namesrv) as admin:
+        for topic in ("gone", "gone-meanwhile", "gone-later", "remade", "orders"):
+            create(mq, topic)
+        mq.start_slave()
+        wait_until(lambda: send(mq, 1, "orders") == [SendStatus.OK], "the slave is waited for")
+        for topic in ("gone", "gone-meanwhile", "gone-later", "remade"):
+            send(mq, 6, topic)
+        wait_until(lambda: has_topic(mq.brokers["broker-a-1"], "gone-later"), "the slave has the topics")
+        admin.delete_topic("gone")
+        wait_until(lambda: not has_topic(mq.brokers["broker-a-1"], "gone"), "the slave has heard of it")
+        mq.stop_slave()
+        admin.delete_topic("gone-meanwhile")
+        admin.delete_topic("remade")
+        create(mq, "remade")
+        mq.start_slave()
+        wait_until(lambda: send(mq, 1, "remade") == [SendStatus.OK], "the slave is waited for")
+        wait_until(lambda: not has_topic(mq.brokers["broker-a-1"], "gone-meanwhile"), "the slave has heard of it")
+        change_places(mq)
+        wait_until(lambda: send(mq, 1, "orders") == [SendStatus.OK], "the one that was the master is waited for")
+        assert topic_names(mq.brokers["broker-a"]) == {"gone-later", "remade", "orders"}
+        assert sorted(bounds(mq, "remade", queue_id) for queue_id in (0, 1)) == [(0, 0), (0, 1)]
+        admin.delete_topic("gone-later")
+        wait_until(lambda: not has_topic(mq.brokers["broker-a-1"], "gone-later"), "the slave has heard of it")
+        change_places(mq)
+        assert topic_names(mq.brokers["broker-a"]) == {"remade", "orders"}
+
+
+def bounds(mq: LocalCluster, topic: str, queue_id: int) -> tuple[int, int]:
+    """On the master."""
+    with ClusterClient(mq.namesrv) as client:
+        broker = client.broker_at("broker-a", mq.brokers["broker-a"])
+        return broker.min_offset(topic, queue_id), broker.max_offset(topic, queue_id)
+
+
 def test_who_is_registered_as_a_slave() -> None:
     """The port for slaves asks the name servers who they are."""
     with cluster(broker_config=QUICK) as mq:

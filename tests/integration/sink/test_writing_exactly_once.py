@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import pytest
 
 from rmqspark.client.admin import AdminClient
 from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.coordinator import Coordinator
 from rmqspark.client.txn import audited_batches, input_keeper, report_input, transactions
 from rmqspark.clock import SystemClock
 from rmqspark.errors import Fenced, InvalidArgument, NotCommitted, ReplayMismatch, RmqError, StaleVersion
@@ -341,3 +343,29 @@ def test_how_it_stands_is_listed(sink: Sink) -> None:
     assert (given_up.version, given_up.lastVersion) == (1, 0)
     assert given_up.rows in (0, 4)  # until the brokers have asked what became of it
     assert given_up.state == "version 1 was given up by driver"
+
+
+def test_a_query_under_way_goes_on_without_name_servers() -> None:
+    """Each micro-batch is committed by a process of its own, which knows what its tasks tell it: whom they have asked,
+    and where brokers are. A process that knows brokers finds who owns an id, but none is handed out: it may be owned by
+    a broker of which nobody here has heard."""
+    with cluster(brokers=2) as mq, ClusterClient(mq.namesrv) as workers, ClusterClient(mq.namesrv) as others:
+        sink = Sink(mq, workers)
+
+        def batch(version: int, *bodies: str) -> None:
+            told = pickle.dumps([sink.task(version, number, body) for number, body in enumerate(bodies)])
+            with ClusterClient(mq.namesrv) as fresh:
+                commit(fresh, TransactionOptions(sink.name), pickle.loads(told))
+
+        batch(0, "a", "b")
+        queues = others.subscribe_queues(sink.name)
+        mq.stop_name_server(0)
+        batch(1, "c", "d")
+        ends = [others.broker(queue.broker_name).max_offset(queue.topic, queue.queue_id) for queue in queues]
+        assert sum(ends) == 4
+        undecided = sink.task(2, 0, "e")
+        with ClusterClient(mq.namesrv) as fresh:
+            abort(fresh, [undecided])
+        assert Coordinator(others, sink.name).prepare("run-2", 1, 0, "f", None).outcome == "ALREADY_COMMITTED"
+        with pytest.raises(RmqError, match="No name server says which brokers there are"):
+            Coordinator(others, "a-new-query").prepare("run-1", 0, 0, "g", None)

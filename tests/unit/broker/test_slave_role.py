@@ -24,6 +24,7 @@ from rmqspark.broker.tables import BrokerTables
 from rmqspark.broker.whereabouts import Whereabouts
 from rmqspark.clock import SteadyClock
 from rmqspark.entropy import SystemEntropy
+from rmqspark.model import MessageQueue
 from rmqspark.protocol.bodies.admin import TimerTable
 from rmqspark.protocol.bodies.route import TopicConfig
 from rmqspark.protocol.headers.cluster import RegisterBrokerResponseHeader
@@ -224,5 +225,27 @@ def test_a_slave_that_never_heard_its_masters_tables_and_is_made_the_master_says
         bench.store.replica.adopt_identity("a" * 32, 1)
     bench.reopen()
     with capture_logs() as logs:
-        MasterRole(given(BrokerConfig(), bench), bench.store, None)
+        MasterRole(given(BrokerConfig(), bench), bench.store, tables_of(bench), None)
     assert [entry["log_level"] for entry in logs] == levels
+
+
+@on_loop
+async def test_what_a_master_leased_counts_no_more_once_another_was_the_master() -> None:
+    """That one leased the queues to others, who have read on: the first one's leases, and runs that it numbered, are of
+    no use when it is the master again, nor what it still has on disk of them when it is killed at once."""
+    bench, queue = StoreBench(), MessageQueue("orders", "broker-a", 0)
+    tables = tables_of(bench)
+    run = tables.locks.begin_run()
+    leases = tables.locks.take("billing", "a query", [queue], 0, run)
+    await tables.save()
+    slave_role(CONFIG, bench, tables)
+    for _ in range(2):
+        tables = tables_of(bench)
+        MasterRole(given(BrokerConfig(), bench), bench.store, tables, None)
+        assert tables.locks.keep("billing", "a query", leases, 0, run) == []
+        assert tables.locks.begin_run() > 1 << 40, "no number is given out twice"
+        bench.kill()
+    await tables.save()
+    before = tables.locks.take("billing", "another query", [queue], 0, tables.locks.begin_run())
+    MasterRole(given(BrokerConfig(), bench), bench.store, tables, None)
+    assert tables.locks.keep("billing", "another query", before, 0, tables.locks.begin_run()) == [queue]

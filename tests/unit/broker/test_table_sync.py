@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, suppress
+from errno import EIO
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from rmqspark.broker.config import BrokerConfig
 from rmqspark.broker.table_sync import TableSync
@@ -22,6 +25,7 @@ from rmqspark.protocol.commands.encoding import encode_response
 from rmqspark.protocol.commands.frame import FrameDecoder
 from rmqspark.protocol.names import CHECK_GROUP, HALF_TOPIC, TXN_LEDGER_TOPIC
 from rmqspark.remoting.access import OPEN
+from rmqspark.testing.disk_faults import ProcessDied
 from rmqspark.testing.manual_clock import ManualClock
 from rmqspark.testing.memory_files import MemoryFileSystem
 
@@ -31,7 +35,6 @@ from ..store.store_bench import StoreBench
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
-    import msgspec
     import pytest
 
     from rmqspark.remoting.response import Response
@@ -98,7 +101,7 @@ def sync_of(accounts: Passwords | None = None, *, store: StoreBench | None = Non
     clock, bench = ManualClock(), store or StoreBench()
     tables = BrokerTables(BrokerConfig(), MemoryFileSystem(), clock)
     is_copy = store is not None
-    return TableSync(tables, bench.store.replica, lambda: is_copy, clock, OPEN, accounts), tables  # type: ignore[arg-type]
+    return TableSync(tables, bench.store, lambda: is_copy, clock, OPEN, accounts), tables  # type: ignore[arg-type]
 
 
 def topics(*names: str) -> bytes:
@@ -215,6 +218,107 @@ def test_nothing_is_left_of_topics_and_groups_that_the_master_deleted(monkeypatc
             assert [config.topicName for config in tables.topics] == ["orders"]
 
     asyncio.run(talk())
+
+
+def deleted(where: int, *names: str) -> bytes:
+    """A master's topics of these names, which it deleted when its log ended there, and made anew."""
+    table = TopicConfigTable({name: TopicConfig(topicName=name) for name in names})
+    return msgspec.structs.replace(table, deletions={name: (where, 1000, True) for name in names}).encode()
+
+
+def test_what_the_master_deleted_goes_with_its_topic(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Queues, and what groups had committed; what the next topic of the name has got meanwhile stays, also after a
+    start as the master."""
+
+    async def talk() -> None:
+        async with a_copy(monkeypatch) as (bench, tables, told):
+            bench.send("orders", 0, b"a", b"b")
+            bench.send("others", 0, b"c")
+            where = bench.store.end_offset
+            bench.send("orders", 1, b"of the next topic")
+            tables.offsets.commit("mine", "orders", 0, 2)
+            monkeypatch.setitem(TABLES, RequestCode.GET_ALL_TOPIC_CONFIG, deleted(where, "orders", "unknown"))
+            await told(1, bench.store.end_offset)
+            assert tables.offsets.pairs() == [("orders", "billing"), (HALF_TOPIC, CHECK_GROUP)]
+            assert bench.store.deletions.deleted_ms("orders") == tables.known_deletion_ms == 1000
+            for store in (bench.store, bench.kill()):
+                assert [store.queues.bounds("orders", queue_id) for queue_id in (0, 1)] == [(0, 0), (0, 1)]
+                assert store.queues.bounds("others", 0) == (0, 1)
+
+    asyncio.run(talk())
+
+
+def test_a_deletion_waits_for_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A master may lose the end of its log, and have the next topic's messages where the last one's were."""
+
+    async def talk() -> None:
+        async with a_copy(monkeypatch) as (bench, _, told):
+            bench.send("orders", 0, b"a")
+            where = bench.store.end_offset
+            monkeypatch.setitem(TABLES, RequestCode.GET_ALL_TOPIC_CONFIG, deleted(where + 1, "orders"))
+            await told(1, where)
+            assert bench.store.queues.bounds("orders", 0) == (0, 1)
+            assert bench.store.deletions.newest_ms == 0
+            monkeypatch.setitem(TABLES, RequestCode.GET_ALL_TOPIC_CONFIG, deleted(where, "orders"))
+            bench.send("orders", 1, b"of the next topic")
+            await told(1, where)
+            assert [bench.store.queues.bounds("orders", queue_id) for queue_id in (0, 1)] == [(0, 0), (0, 1)]
+
+    asyncio.run(talk())
+
+
+def test_a_deletion_that_the_disk_refused_is_finished_by_the_next_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever operation fails: nothing of the topic is left, nor of what groups had committed to it here."""
+
+    async def talk(failing: int) -> bool:
+        async with a_copy(monkeypatch) as (bench, tables, told):
+            bench.send("orders", 0, b"a")
+            bench.send("orders", 1, b"b")
+            tables.offsets.commit("mine", "orders", 0, 1)
+            where = bench.store.end_offset
+            monkeypatch.setitem(TABLES, RequestCode.GET_ALL_TOPIC_CONFIG, deleted(where, "orders"))
+            bench.disk.fail_at(failing, OSError(EIO, "refused"))
+            with suppress(OSError):
+                await told(1, where)
+            has_failed = bench.disk.failed is not None
+            bench.disk.heal()
+            await told(1, where)
+            assert bench.store.queues.queue_ids("orders") == []
+            assert ("orders", "mine") not in tables.offsets.pairs()
+            return has_failed
+
+    failing = 1
+    while asyncio.run(talk(failing)):
+        failing += 1
+    assert failing > 5
+
+
+def test_a_slave_that_dies_as_it_deletes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At any operation, in a power loss or without: the topic is there as it was, or is gone."""
+
+    async def talk(dying: int, *, with_power: bool) -> bool:
+        async with a_copy(monkeypatch) as (bench, _, told):
+            bench.send("orders", 0, b"a", b"b")
+            bench.send("others", 0, b"c")
+            where = bench.store.end_offset
+            bench.send("orders", 1, b"of the next topic")
+            bench.store.checkpoint()
+            monkeypatch.setitem(TABLES, RequestCode.GET_ALL_TOPIC_CONFIG, deleted(where, "orders"))
+            bench.disk.stop_at(dying)
+            with suppress(ProcessDied):
+                await told(1, where)
+            has_died = bench.disk.has_died
+            store = bench.kill() if with_power else bench.lose_power(dying)
+            found = [store.queues.bounds("orders", queue_id) for queue_id in (0, 1)]
+            assert found == [(0, 0 if store.deletions.newest_ms else 2), (0, 1)]
+            assert store.queues.bounds("others", 0) == (0, 1)
+            return has_died
+
+    for with_power in (True, False):
+        dying = 1
+        while asyncio.run(talk(dying, with_power=with_power)):
+            dying += 1
+        assert dying > 5
 
 
 def test_another_master_whose_tables_are_empty_takes_no_offsets_away(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,3 +42,15 @@ def test_a_slave_is_asked_while_its_master_is_looked_for() -> None:
     places.note("broker-a", {0: MASTER, 1: SLAVE})
     clock.advance(ms=1 << 40)
     assert places.certain("broker-a") == MASTER
+
+
+def test_what_another_process_knows_counts_where_nobody_else_says_anything() -> None:
+    """The name servers are asked first; what they have said is not overruled."""
+    places = BrokerPlaces(ManualClock())
+    places.note("a", {0: "a:1"})
+    places.hear({"a": "elsewhere:1", "b": "b:1"})
+    assert (places.certain("a"), places.certain("b"), places.address("b")) == ("a:1", None, "b:1")
+    places.unanswered("b")
+    assert places.certain("b") == "b:1"
+    places.note("c", {1: "c:2"})
+    assert places.masters() == {"a": "a:1", "b": "b:1"}, "of c a slave is known"

@@ -59,6 +59,12 @@ class Cluster:
     def cluster_info(self) -> ClusterInfo:
         return ClusterInfo(brokerAddrTable={"a": BrokerData(brokerName="a", brokerAddrs={0: "h:1"})})
 
+    def hear(self, masters: dict[str, str]) -> None:
+        pass
+
+    def known_masters(self) -> dict[str, str]:
+        return {}
+
     def broker(self, name: str) -> Cluster:
         return self
 

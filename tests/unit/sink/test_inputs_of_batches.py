@@ -36,6 +36,9 @@ class Cluster:
         self.clock = ManualClock()
         self.asked: list[str] = []
 
+    def known_masters(self) -> dict[str, str]:
+        return {}
+
     def cluster_info(self) -> ClusterInfo:
         return ClusterInfo(brokerAddrTable={n: BrokerData(brokerName=n, brokerAddrs={0: "h:1"}) for n in self.told})
 
