@@ -35,6 +35,7 @@ from rmqspark.broker.handlers.runtime import RuntimeHandlers
 from rmqspark.broker.handlers.send_backs import SendBackHandlers
 from rmqspark.broker.handlers.sends import SendHandlers
 from rmqspark.broker.handlers.settings import SettingsHandlers
+from rmqspark.broker.handlers.statistics import StatisticsHandlers
 from rmqspark.broker.handlers.topics import TopicHandlers
 from rmqspark.broker.handlers.transactions import TransactionHandlers
 from rmqspark.broker.handlers.txn_coordinator import TxnCoordinatorHandlers
@@ -125,7 +126,7 @@ def _about_sends(given: Given, parts: Parts, usual: UsualSends) -> Iterator[Rout
         topics,
         groups,
         parts.publisher,
-        parts.counted.dead_letters,
+        parts.counted,
         clock,
         entropy,
         delay_levels=given.delay_levels,
@@ -191,6 +192,7 @@ def _about_administration(given: Given, parts: Parts) -> Iterator[Routes]:
     yield SettingsHandlers(parts.settings, given.whereabouts, topics.version).routes()
     yield RuntimeHandlers(store, parts.stats, clock).routes()
     yield MetricsHandlers(parts.metrics).routes()
+    yield StatisticsHandlers(parts.statistics).routes()
     role = parts.role.slave if isinstance(parts.role, SlaveRole) else parts.role.master.slaves
     yield HaStatusHandlers(store, role, most_behind_bytes=config.ha_max_gap_not_in_sync).routes()
     if parts.accounts is None:

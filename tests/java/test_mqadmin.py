@@ -154,6 +154,19 @@ def test_a_groups_progress_is_shown(ours: Up, jvm: Jvm, topic: str, sent: Sent) 
     wait_for(shows_all_read, "the offset is there that the Java consumer sends last, and waits for no answer to")
 
 
+def test_what_goes_in_and_out_is_shown(ours: Up, jvm: Jvm, topic: str, sent: Sent) -> None:
+    """`mqadmin statsAll` shows how many messages a topic got, and how many a group read."""
+
+    def shows_both() -> bool:
+        said = jvm.mqadmin("statsAll", "-n", ours.namesrv, "-t", topic)
+        rows = [line.split() for line in said.splitlines() if line.startswith(topic)]
+        return any((row[1], row[-2:]) == ("java-counted", ["1", "1"]) for row in rows)
+
+    with jvm.push_consumer(ours.namesrv, "java-counted", topic) as messages:
+        wait_for(lambda: messages, "the Java consumer has its message")
+    wait_for(shows_both, "the broker has counted what it read")
+
+
 def test_settings_are_shown(ours: Up, jvm: Jvm) -> None:
     """`mqadmin getBrokerConfig` prints the settings under RocketMQ's names, with what is in force."""
     said = jvm.mqadmin("getBrokerConfig", "-n", ours.namesrv, "-b", ours.broker)

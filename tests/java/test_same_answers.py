@@ -224,6 +224,8 @@ READS = [
     asked_of(RequestCode.GET_CONSUMER_CONNECTION_LIST, consumerGroup="nobody"),
     asked_of(RequestCode.GET_PRODUCER_CONNECTION_LIST, producerGroup="my.app"),
     asked_of(RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN, group="nobody", topic=TOPIC),
+    *(asked_of(RequestCode.VIEW_BROKER_STATS_DATA, statsName="TOPIC_PUT_NUMS", statsKey=key) for key in (EMPTY, "no")),
+    asked_of(RequestCode.VIEW_BROKER_STATS_DATA, statsName="NO_SUCH", statsKey=TOPIC),
 ]
 
 
@@ -238,6 +240,30 @@ def same(both: Both, asked: Asked) -> None:
     told = [{name: value for name, value in each.fields.items() if name not in VOLATILE} for each in (theirs, ours)]
     assert (ours.code, told[1]) == (theirs.code, told[0]), (theirs.remark, ours.remark)
     assert meaning(ours) == meaning(theirs)
+
+
+def test_what_went_in_and_out(both: Both) -> None:
+    """Within the minute, and how much each time."""
+    topic = "answers-counted"
+    both.ask(Asked(RequestCode.UPDATE_AND_CREATE_TOPIC, topic_fields(topic)))
+    for number in range(3):
+        both.ask(send(number, "a")._replace(fields=send(number, "a").fields | {"b": topic}))
+    for most in (2, 1):
+        both.ask(pull(topic=topic, maxMsgNums=most))
+
+    def told_alike(name: str, key: str) -> bool:
+        asked = asked_of(RequestCode.VIEW_BROKER_STATS_DATA, statsName=name, statsKey=key)
+        items = [json.loads(bytes(answer.body))["statsMinute"] if answer.body else {} for answer in both.ask(asked)]
+        theirs, ours = [(item.get("sum", 0), item.get("avgpt")) for item in items]
+        return bool(theirs[0]) and theirs == ours
+
+    for name, key in (
+        ("TOPIC_PUT_NUMS", topic),
+        ("TOPIC_PUT_SIZE", topic),
+        ("GROUP_GET_NUMS", f"{topic}@{GROUP}"),
+        ("GROUP_GET_SIZE", f"{topic}@{GROUP}"),
+    ):
+        wait_for(lambda name=name, key=key: told_alike(name, key), f"both have counted {name}", timeout_s=30)
 
 
 def test_a_group_as_operators_change_it(both: Both) -> None:

@@ -154,6 +154,22 @@ class ConsumeStats(Body):
     consumeTps: float = 0.0
 
 
+class BrokerStatsItem(Body):
+    """One counter within some time: by how much it grew, how much of that a second, and how much each time."""
+
+    sum: Int64 = 0
+    tps: float = 0.0
+    avgpt: float = 0.0
+
+
+class BrokerStatsData(Body):
+    """Answers VIEW_BROKER_STATS_DATA."""
+
+    statsMinute: BrokerStatsItem = msgspec.field(default_factory=BrokerStatsItem)
+    statsHour: BrokerStatsItem = msgspec.field(default_factory=BrokerStatsItem)
+    statsDay: BrokerStatsItem = msgspec.field(default_factory=BrokerStatsItem)
+
+
 class ResetOffsetBody(Body):
     """Answers INVOKE_BROKER_TO_RESET_OFFSET, and is RESET_CONSUMER_CLIENT_OFFSET's body.
 
