@@ -141,6 +141,7 @@ RIGHTS: Final[Mapping[int, tuple[Part, ...]]] = MappingProxyType(
         RequestCode.GET_BROKER_RUNTIME_INFO: (on_cluster(GET),),
         RequestCode.GET_BROKER_HA_STATUS: (on_cluster(GET),),
         RequestCode.VIEW_BROKER_STATS_DATA: (on_cluster(GET),),
+        RequestCode.GET_BROKER_CONSUME_STATS: (on_cluster(GET),),
         # users
         RequestCode.AUTH_CREATE_USER: (on_cluster(UPDATE),),
         RequestCode.AUTH_UPDATE_USER: (on_cluster(UPDATE),),

@@ -11,6 +11,7 @@ from rmqspark.auth.handlers import AclHandlers, UserHandlers, WithoutUsers
 from rmqspark.broker.dead_letters import DeadLetters
 from rmqspark.broker.delays.parked_bulks import ParkedBulks
 from rmqspark.broker.handlers.account_copies import AccountCopyHandlers
+from rmqspark.broker.handlers.broker_progress import BrokerProgressHandlers
 from rmqspark.broker.handlers.bulk import BulkHandlers, check_target
 from rmqspark.broker.handlers.capabilities import CapabilityHandlers
 from rmqspark.broker.handlers.connections import ConnectionHandlers
@@ -40,6 +41,7 @@ from rmqspark.broker.handlers.topics import TopicHandlers
 from rmqspark.broker.handlers.transactions import TransactionHandlers
 from rmqspark.broker.handlers.txn_coordinator import TxnCoordinatorHandlers
 from rmqspark.broker.handlers.txn_participant import TxnParticipantHandlers
+from rmqspark.broker.progress import Progress
 from rmqspark.broker.replicating import SlaveRole
 from rmqspark.broker.sending.intake import Intake
 from rmqspark.broker.sending.send_tables import SendTables
@@ -185,7 +187,9 @@ def _about_administration(given: Given, parts: Parts) -> Iterator[Routes]:
     creations = parts.counted.creations
     yield TopicHandlers(config, topics, parts.publisher, deletion, creations, clock).routes()
     yield GroupHandlers(config, tables, creations, clock).routes()
-    yield ProgressHandlers(config, store, topics, tables.offsets, clients, parts.rates, clock).routes()
+    progress = Progress(config.broker_name, store, tables.offsets, clients, parts.rates, clock)
+    yield ProgressHandlers(store, topics, tables.offsets, clients, progress).routes()
+    yield BrokerProgressHandlers(tables, progress, given.whereabouts).routes()
     yield ConnectionHandlers(clients, clock).routes()
     yield ConsumerCallHandlers(config.broker_name, store, topics, tables.groups, clients).routes()
     yield DelayHandlers(tables.delays).routes()

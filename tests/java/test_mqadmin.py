@@ -167,6 +167,20 @@ def test_what_goes_in_and_out_is_shown(ours: Up, jvm: Jvm, topic: str, sent: Sen
     wait_for(shows_both, "the broker has counted what it read")
 
 
+def test_the_progress_of_all_groups_is_shown(ours: Up, jvm: Jvm, topic: str, sent: Sent) -> None:
+    """`mqadmin brokerConsumeStats` shows each group's lag by queue, and the total."""
+    with jvm.push_consumer(ours.namesrv, "java-among-all", topic) as messages:
+        wait_for(lambda: messages, "the Java consumer has its message")
+
+    def shows_all_read() -> bool:
+        said = jvm.mqadmin("brokerConsumeStats", "-n", ours.namesrv, "-b", ours.broker)
+        rows = [line.split()[:7] for line in said.splitlines() if " java-among-all " in line]
+        total = re.search(r"^Diff Total: \d+", said, re.MULTILINE)
+        return bool(total) and [topic, "java-among-all", "broker-a", sent.queue_id, "1", "1", "0"] in rows
+
+    wait_for(shows_all_read, "the offset is there that the Java consumer sends last")
+
+
 def test_settings_are_shown(ours: Up, jvm: Jvm) -> None:
     """`mqadmin getBrokerConfig` prints the settings under RocketMQ's names, with what is in force."""
     said = jvm.mqadmin("getBrokerConfig", "-n", ours.namesrv, "-b", ours.broker)

@@ -242,6 +242,28 @@ def same(both: Both, asked: Asked) -> None:
     assert meaning(ours) == meaning(theirs)
 
 
+@pytest.mark.parametrize("is_order", [False, True])
+def test_how_far_all_groups_are(both: Both, is_order: bool) -> None:
+    """But for what is in flight, which is below 0 there, as RocketMQ forgets to say what was pulled."""
+    ordered = "answers-in-order"
+    both.ask(Asked(RequestCode.UPDATE_AND_CREATE_TOPIC, topic_fields(ordered, order=True)))
+    for topic in (TOPIC, ordered):
+        commit = {"consumerGroup": "answering-stats", "topic": topic, "queueId": 0, "commitOffset": 0}
+        both.ask(group("answering-stats"))
+        assert [each.code for each in both.ask(Asked(RequestCode.UPDATE_CONSUMER_OFFSET, commit))] == [0, 0]
+    told = []
+    for answer in both.ask(asked_of(RequestCode.GET_BROKER_CONSUME_STATS, isOrder=is_order)):
+        assert answer.code == 0
+        stats = _settled(fastjson.loads(answer.body))
+        assert stats["totalDiff"] >= (0 if is_order else 10)
+        (of_group,) = [each["answering-stats"] for each in stats["consumeStatsList"] if "answering-stats" in each]
+        offsets = [queue for of_topic in of_group for queue in of_topic["offsetTable"].items()]
+        told.append({queue: offset | {"pullOffset": 0} for queue, offset in offsets})
+    theirs, ours = told
+    assert ours == theirs
+    assert {queue.topic for queue in ours} == ({ordered} if is_order else {TOPIC, ordered})
+
+
 def test_what_went_in_and_out(both: Both) -> None:
     """Within the minute, and how much each time."""
     topic = "answers-counted"

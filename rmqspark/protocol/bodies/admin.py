@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
 from rmqspark.message_queue import MessageQueue
+from rmqspark.protocol import fastjson
 from rmqspark.protocol.bodies.base import Body
 from rmqspark.protocol.bodies.client import SubscriptionData
 from rmqspark.protocol.bodies.route import DataVersion, TopicConfig
 from rmqspark.protocol.headers.types import Int32, Int64
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 
 class ExponentialRetryPolicy(Body):
@@ -152,6 +158,22 @@ class ConsumeStats(Body):
 
     offsetTable: dict[MessageQueue, OffsetWrapper] = {}
     consumeTps: float = 0.0
+
+
+class ConsumeStatsList(Body):
+    """Answers GET_BROKER_CONSUME_STATS. Of each group what it consumes, one item for a topic."""
+
+    consumeStatsList: list[dict[str, list[ConsumeStats]]] = []
+    brokerAddr: str = ""
+    totalDiff: Int64 = 0
+    totalInflightDiff: Int64 = 0
+
+    @classmethod
+    def join(cls, encoded: Mapping[str, Sequence[bytes]], broker_addr: str, diff: int, inflight_diff: int) -> bytes:
+        """The body, of groups and their stats that are encoded already: there may be very many."""
+        frame = cls([], broker_addr, diff, inflight_diff).encode()
+        groups = b",".join(b"{%b:[%b]}" % (fastjson.dumps(name), b",".join(stats)) for name, stats in encoded.items())
+        return frame.replace(b'"consumeStatsList":[]', b'"consumeStatsList":[%b]' % groups, 1)
 
 
 class BrokerStatsItem(Body):

@@ -1,0 +1,60 @@
+"""How far groups are in the queues of a topic: what store, offset table and registry know of it, put together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqspark.model import MessageQueue
+from rmqspark.protocol.bodies.admin import ConsumeStats, OffsetWrapper
+
+if TYPE_CHECKING:
+    from rmqspark.broker.clients import ClientRegistry
+    from rmqspark.broker.consumption import ConsumptionRates
+    from rmqspark.broker.offsets import ConsumerOffsets
+    from rmqspark.clock import Clock
+    from rmqspark.store.message_store import MessageStore
+
+
+class Progress:
+    """Of one broker. RocketMQ: AdminBrokerProcessor, in several places."""
+
+    def __init__(
+        self,
+        broker_name: str,
+        store: MessageStore,
+        offsets: ConsumerOffsets,
+        clients: ClientRegistry,
+        rates: ConsumptionRates,
+        clock: Clock,
+    ) -> None:
+        self._broker_name = broker_name
+        self._queues = store.queues
+        self._offsets = offsets
+        self._clients = clients
+        self._rates = rates
+        self._clock = clock
+
+    def queue(self, topic: str, queue_id: int) -> MessageQueue:
+        return MessageQueue(topic, self._broker_name, queue_id)
+
+    def of(self, group: str, topic: str, queues: range) -> ConsumeStats:
+        """In these queues, and how fast it is there."""
+        per_second = self._rates.per_second(group, topic, self._clock.monotonic_ms())
+        table = {self.queue(topic, queue_id): self._of_queue(group, topic, queue_id) for queue_id in queues}
+        return ConsumeStats(table, per_second)
+
+    def goes_on(self, group: str, topic: str) -> bool:
+        """False while the group is online and subscribes to other topics."""
+        online = self._clients.consumer_group(group)
+        return online is None or topic in online.subscriptions
+
+    def _of_queue(self, group: str, topic: str, queue_id: int) -> OffsetWrapper:
+        committed = max(0, self._offsets.committed(group, topic, queue_id) or 0)
+        pulled = self._offsets.pull_offset(group, topic, queue_id) or 0
+        last_ms = self._queues.store_time_at(topic, queue_id, committed - 1) if committed else 0
+        return OffsetWrapper(
+            brokerOffset=self._queues.max_offset(topic, queue_id),
+            consumerOffset=committed,
+            pullOffset=max(committed, pulled),
+            lastTimestamp=max(0, last_ms),
+        )

@@ -1,0 +1,95 @@
+"""How far groups are, asked about all of a broker's groups at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rmqspark.broker.handlers import broker_progress
+from rmqspark.protocol.bodies.admin import ConsumeStatsList, SubscriptionGroupConfig
+from rmqspark.protocol.bodies.client import ConsumerData, HeartbeatData, SubscriptionData
+from rmqspark.protocol.codes import RequestCode, ResponseCode
+from rmqspark.protocol.headers.admin import GetBrokerConsumeStatsRequestHeader
+from rmqspark.protocol.headers.consume import UpdateConsumerOffsetRequestHeader
+
+pytestmark = pytest.mark.integration
+
+
+async def make_group(client: Any, name: str) -> None:
+    made = await client.ask(
+        RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, SubscriptionGroupConfig(name).encode()
+    )
+    made.raise_for_code()
+
+
+async def commit(client: Any, group: str, topic: str, offset: int) -> None:
+    header = UpdateConsumerOffsetRequestHeader(group, topic, 0, offset)
+    (await client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, header)).raise_for_code()
+
+
+async def all_groups(client: Any, *, is_order: bool = False) -> ConsumeStatsList:
+    answer = await client.ask(RequestCode.GET_BROKER_CONSUME_STATS, GetBrokerConsumeStatsRequestHeader(is_order))
+    answer.raise_for_code()
+    return ConsumeStatsList.decode(answer.body)
+
+
+def behind(stats: ConsumeStatsList) -> dict[tuple[str, str, int], tuple[int, int, int]]:
+    """End, committed and pulled offset, by group, topic and queue."""
+    return {
+        (group, queue.topic, queue.queue_id): (each.brokerOffset, each.consumerOffset, each.pullOffset)
+        for groups in stats.consumeStatsList
+        for group, of_topics in groups.items()
+        for of_topic in of_topics
+        for queue, each in of_topic.offsetTable.items()
+    }
+
+
+def test_all_groups_are_told_of_with_their_topics(on_broker) -> None:
+    """A group that is online only with what it subscribes to still; one that consumed nothing has no topics."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await client.create_topic("orders", 2)
+        await client.create_topic("steps", 1, order=True)
+        for topic in ("orders", "orders", "orders", "steps"):
+            await client.send(topic)
+        for group in ("billing", "audit", "idle"):
+            await make_group(client, group)
+        await commit(client, "billing", "orders", 1)
+        await client.pull("orders", 1, consumerGroup="billing", maxMsgNums=1)
+        await commit(client, "billing", "steps", 1)
+        await commit(client, "audit", "orders", 2)
+
+        stats = await all_groups(client)
+        of_billing = {("billing", "orders", 0): (3, 1, 2), ("billing", "orders", 1): (0, 0, 0)}
+        of_steps = {("billing", "steps", 0): (1, 1, 1)}
+        of_audit = {("audit", "orders", 0): (3, 2, 2), ("audit", "orders", 1): (0, 0, 0)}
+        assert behind(stats) == of_billing | of_steps | of_audit
+        assert (stats.totalDiff, stats.totalInflightDiff) == (3, 1)
+        assert stats.brokerAddr == bench.broker.address
+        assert {"idle": []} in stats.consumeStatsList
+        assert behind(await all_groups(client, is_order=True)) == of_steps
+
+        online = ConsumerData("billing", subscriptionDataSet=[SubscriptionData("steps")])
+        await client.heartbeat(HeartbeatData("c1", [], [online]))
+        assert behind(await all_groups(client)) == of_steps | of_audit
+
+    on_broker(talk)
+
+
+def test_more_than_fits_into_a_frame_is_refused(on_broker, monkeypatch) -> None:
+    """With what to ask instead: no client would read it."""
+    monkeypatch.setattr(broker_progress, "MAX_ANSWER_BYTES", 1000)
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await client.create_topic("orders", 16)
+        await make_group(client, "billing")
+        await commit(client, "billing", "orders", 0)
+        header = GetBrokerConsumeStatsRequestHeader(False)
+        answer = await client.ask(RequestCode.GET_BROKER_CONSUME_STATS, header)
+        assert answer.code == ResponseCode.INVALID_PARAMETER
+        assert "mqadmin consumerProgress" in answer.remark
+
+    on_broker(talk)
