@@ -107,6 +107,7 @@ RIGHTS: Final[Mapping[int, tuple[Part, ...]]] = MappingProxyType(
         RequestCode.GET_TOPIC_CONFIG: (on_topic(GET),),
         RequestCode.GET_TOPIC_STATS_INFO: (on_topic(GET),),
         RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: (on_topic(GET),),
+        RequestCode.QUERY_CONSUME_QUEUE: (on_topic(GET), on_group(GET)),
         RequestCode.GET_ALL_TOPIC_CONFIG: (on_every(ResourceType.TOPIC, GET, LIST),),
         RequestCode.GET_TOPIC_CONFIG_LIST: (on_every(ResourceType.TOPIC, GET, LIST),),
         RequestCode.GET_TOPIC_NAME_LIST: (on_every(ResourceType.TOPIC, LIST),),

@@ -28,6 +28,7 @@ from rmqspark.broker.handlers.metrics import MetricsHandlers
 from rmqspark.broker.handlers.on_slaves import refusing_on_slaves
 from rmqspark.broker.handlers.progress import ProgressHandlers
 from rmqspark.broker.handlers.queries import QueryHandlers
+from rmqspark.broker.handlers.queue_entries import QueueEntryHandlers
 from rmqspark.broker.handlers.queue_offsets import QueueOffsetHandlers
 from rmqspark.broker.handlers.range_reads import RangeReadHandlers
 from rmqspark.broker.handlers.recalls import RecallHandlers
@@ -174,6 +175,7 @@ def _about_reads(given: Given, parts: Parts) -> Iterator[Routes]:
     yield MeasuringHandlers(store).routes()
     yield MessageHandlers(config, store).routes()
     yield QueueOffsetHandlers(store, parts.copied).routes()
+    yield QueueEntryHandlers(store, parts.copied, parts.clients).routes()
     yield ConsumerOffsetHandlers(config, store, tables, given.clock).routes()
     yield parts.heartbeats.routes()
     yield LockHandlers(config, tables.locks, tables.topics, tables.groups, given.clock).routes()

@@ -111,6 +111,14 @@ def test_a_message_is_found(verb: str, arguments: list[str], ours: Up, jvm: Jvm,
     body.unlink()
 
 
+def test_the_entries_of_a_queue_are_shown(ours: Up, jvm: Jvm, topic: str, sent: Sent) -> None:
+    """`mqadmin queryCq` shows where the message lies, and how many a queue has."""
+    said = jvm.mqadmin("queryCq", "-n", ours.namesrv, "-t", topic, "-q", sent.queue_id, "-i", "0", "-g", "nobody")
+    assert f"nobody@{topic} is not online!" in said
+    assert "max: 1, min: 0" in said
+    assert re.search(r"idx: 0\nConsumeQueueData\{physicOffset=\d+, physicSize=\d\d+, tagsCode=\d+,", said)
+
+
 def test_a_message_is_found_by_key(ours: Up, jvm: Jvm, topic: str, sent: Sent) -> None:
     """`mqadmin queryMsgByKey` finds the message through the broker's index, and nothing under another key."""
     assert sent.msg_id in jvm.mqadmin("queryMsgByKey", "-n", ours.namesrv, "-t", topic, "-k", "order-1")

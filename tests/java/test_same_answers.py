@@ -31,6 +31,15 @@ pytestmark = [pytest.mark.java, pytest.mark.integration]
 TOPIC, EMPTY, UNREADABLE, GROUP, MEMBERS = "answers", "answers-empty", "answers-shut", "answering", "answering-online"
 FOREVER = 1 << 62
 VOLATILE = {"offsetDelta", "indexLastUpdateTimestamp", "indexLastUpdatePhyoffset", "msgId", "transactionId"}
+PLACES_AND_TIMES = {
+    "lastTimestamp",
+    "consumeTps",
+    "clientAddr",
+    "topicPutTps",
+    "lastUpdateTimestamp",
+    "brokerAddr",
+    "physicOffset",
+}
 DRAWN = (Property.UNIQ_KEY, Property.ORIGIN_MESSAGE_ID)
 
 
@@ -91,12 +100,7 @@ def meaning(answer: Response) -> Any:
 
 def _settled(value: Any) -> Any:
     if isinstance(value, dict):
-        return {
-            name: _settled(each)
-            for name, each in value.items()
-            if name
-            not in ("lastTimestamp", "consumeTps", "clientAddr", "topicPutTps", "lastUpdateTimestamp", "brokerAddr")
-        }
+        return {name: _settled(each) for name, each in value.items() if name not in PLACES_AND_TIMES}
     return [_settled(each) for each in value] if isinstance(value, list) else value
 
 
@@ -184,6 +188,10 @@ def asked_of(code: RequestCode, **fields: Any) -> Asked:
     return Asked(code, fields)
 
 
+def entries(index: int, count: int, **fields: Any) -> Asked:
+    return Asked(RequestCode.QUERY_CONSUME_QUEUE, {**QUEUE, "index": index, "count": count} | fields)
+
+
 QUEUE = {"topic": TOPIC, "queueId": 0}
 READS = [
     *(pull(offset) for offset in (-1, 0, 5, 9, 10, 11, 1 << 40)),
@@ -226,6 +234,9 @@ READS = [
     asked_of(RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN, group="nobody", topic=TOPIC),
     *(asked_of(RequestCode.VIEW_BROKER_STATS_DATA, statsName="TOPIC_PUT_NUMS", statsKey=key) for key in (EMPTY, "no")),
     asked_of(RequestCode.VIEW_BROKER_STATS_DATA, statsName="NO_SUCH", statsKey=TOPIC),
+    *(entries(index, count) for index, count in ((0, 1), (-1, 1), (7, 32), (10, 1), (0, 0), (0, -1), (1 << 40, 1))),
+    *(entries(0, 1, consumerGroup=name) for name in (MEMBERS, "nobody")),
+    entries(0, 1, topic="nothing"),
 ]
 
 

@@ -176,6 +176,25 @@ class ConsumeStatsList(Body):
         return frame.replace(b'"consumeStatsList":[]', b'"consumeStatsList":[%b]' % groups, 1)
 
 
+class ConsumeQueueData(Body):
+    """One entry of a consume queue. `eval`: whether the group's compiled filter lets it pass."""
+
+    physicOffset: Int64 = 0
+    physicSize: Int32 = 0
+    tagsCode: Int64 = 0
+    eval: bool = False
+
+
+class ConsumeQueueEntries(Body):
+    """Answers QUERY_CONSUME_QUEUE. `maxQueueIndex` is one past the last."""
+
+    subscriptionData: SubscriptionData | None = None
+    filterData: str | None = None
+    queueData: list[ConsumeQueueData] = []
+    maxQueueIndex: Int64 = 0
+    minQueueIndex: Int64 = 0
+
+
 class BrokerStatsItem(Body):
     """One counter within some time: by how much it grew, how much of that a second, and how much each time."""
 
