@@ -125,6 +125,7 @@ RIGHTS: Final[Mapping[int, tuple[Part, ...]]] = MappingProxyType(
             on_topic(GET),
             on_topic_list(GET),
         ),
+        RequestCode.QUERY_CONSUME_TIME_SPAN: (on_topic(GET), on_group(GET, field="group")),
         RequestCode.QUERY_TOPICS_BY_CONSUMER: (on_group(GET, field="group"),),
         RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER: (on_group(GET, field="group"), on_topic(GET)),
         RequestCode.GET_CONSUMER_CONNECTION_LIST: (on_group(GET),),

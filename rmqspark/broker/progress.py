@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqspark.model import MessageQueue
-from rmqspark.protocol.bodies.admin import ConsumeStats, OffsetWrapper
+from rmqspark.protocol.bodies.admin import ConsumeStats, OffsetWrapper, QueueTimeSpan
+from rmqspark.protocol.bodies.client import Queue
 
 if TYPE_CHECKING:
     from rmqspark.broker.clients import ClientRegistry
@@ -42,6 +43,21 @@ class Progress:
         per_second = self._rates.per_second(group, topic, self._clock.monotonic_ms())
         table = {self.queue(topic, queue_id): self._of_queue(group, topic, queue_id) for queue_id in queues}
         return ConsumeStats(table, per_second)
+
+    def time_span(self, group: str, topic: str, queue_id: int) -> QueueTimeSpan:
+        """Who consumed nothing is where the queue begins."""
+        queues, (low, high) = self._queues, self._queues.bounds(topic, queue_id)
+        first_ms = queues.store_time_at(topic, queue_id, low)
+        committed = self._offsets.committed(group, topic, queue_id) or 0
+        waiting = max(low, committed)
+        waiting_since_ms = queues.store_time_at(topic, queue_id, waiting) if waiting < high else -1
+        return QueueTimeSpan(
+            messageQueue=Queue(topic, self._broker_name, queue_id),
+            minTimeStamp=first_ms,
+            maxTimeStamp=queues.store_time_at(topic, queue_id, high - 1),
+            consumeTimeStamp=queues.store_time_at(topic, queue_id, committed - 1) if committed > 0 else first_ms,
+            delayTime=max(0, self._clock.now_ms() - waiting_since_ms) if waiting_since_ms >= 0 else 0,
+        )
 
     def goes_on(self, group: str, topic: str) -> bool:
         """False while the group is online and subscribes to other topics."""

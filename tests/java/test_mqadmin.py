@@ -243,3 +243,7 @@ def test_the_admin_client_of_java_reads_everything(ours: Up, jvm: Jvm, topic: st
         assert (admin.minOffset(queue), admin.maxOffset(queue)) == (0, 1)
         assert admin.earliestMsgStoreTime(queue) == stored.getStoreTimestamp()
         assert admin.searchOffset(queue, stored.getStoreTimestamp() + 1) == 1
+        spans = {span.getMessageQueue(): span for span in admin.queryConsumeTimeSpan(topic, "nobody")}
+        assert len(spans) == 2
+        assert spans[queue].getMinTimeStamp() == spans[queue].getMaxTimeStamp() == stored.getStoreTimestamp()
+        assert spans[queue].getDelayTime() > 0

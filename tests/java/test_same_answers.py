@@ -275,6 +275,29 @@ def test_how_far_all_groups_are(both: Both, is_order: bool) -> None:
     assert {queue.topic for queue in ours} == ({ordered} if is_order else {TOPIC, ordered})
 
 
+def test_from_when_messages_are_and_how_long_they_wait(both: Both) -> None:
+    """Which times there are, and which are the same; of what was committed, as RocketMQ tells nothing of the rest."""
+    topic = "answers-time-span"
+    both.ask(Asked(RequestCode.UPDATE_AND_CREATE_TOPIC, topic_fields(topic)))
+    both.ask(group("answering-time-span"))
+    for number in range(2):
+        both.ask(send(number, "a")._replace(fields=send(number, "a").fields | {"b": topic}))
+    for committed in range(3):
+        commit = {"consumerGroup": "answering-time-span", "topic": topic, "commitOffset": committed}
+        for queue_id in (0, 1):
+            both.ask(Asked(RequestCode.UPDATE_CONSUMER_OFFSET, commit | {"queueId": queue_id}))
+        told = []
+        for answer in both.ask(asked_of(RequestCode.QUERY_CONSUME_TIME_SPAN, topic=topic, group="answering-time-span")):
+            assert answer.code == 0
+            for span in fastjson.loads(answer.body)["consumeTimeSpanSet"]:
+                first, last, consumed = (span[f"{name}TimeStamp"] for name in ("min", "max", "consume"))
+                which = first > 0, last > 0, consumed == first, consumed == last, span["delayTime"] > 0
+                told.append((span["messageQueue"], which))
+        assert len(told) == 4
+        assert told[2:] == told[:2]
+    same(both, asked_of(RequestCode.QUERY_CONSUME_TIME_SPAN, topic="nothing", group=GROUP))
+
+
 def test_what_went_in_and_out(both: Both) -> None:
     """Within the minute, and how much each time."""
     topic = "answers-counted"

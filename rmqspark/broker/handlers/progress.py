@@ -1,19 +1,21 @@
 """How full topics are and how far their consumers: GET_TOPIC_STATS_INFO (202), GET_CONSUME_STATS (208),
-QUERY_TOPIC_CONSUME_BY_WHO (300), QUERY_TOPICS_BY_CONSUMER (343).
+QUERY_TOPIC_CONSUME_BY_WHO (300), QUERY_CONSUME_TIME_SPAN (303), QUERY_TOPICS_BY_CONSUMER (343).
 
 RocketMQ's AdminBrokerProcessor; spec: requests, sections 5 and 7. `consumeTps` goes by committed offsets
-(`broker/consumption.py`); rates per topic are not counted and are 0.
+(`broker/consumption.py`). To 303 a group waits for what it did not consume of what is there; RocketMQ has it wait since
+1970 where it committed nothing, or where its next message has expired.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqspark.protocol.bodies.admin import ConsumeStats, GroupList, TopicOffset, TopicStatsTable
+from rmqspark.protocol.bodies.admin import ConsumeStats, GroupList, QueueTimeSpans, TopicOffset, TopicStatsTable
 from rmqspark.protocol.bodies.route import TopicList
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.admin import (
     GetConsumeStatsRequestHeader,
+    QueryConsumeTimeSpanRequestHeader,
     QueryTopicsByConsumerRequestHeader,
     TopicRequestHeader,
 )
@@ -53,6 +55,7 @@ class ProgressHandlers:
             RequestCode.GET_TOPIC_STATS_INFO: Route(TopicRequestHeader, self.topic_stats),
             RequestCode.GET_CONSUME_STATS: Route(GetConsumeStatsRequestHeader, self.consume_stats),
             RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: Route(TopicRequestHeader, self.consumers_of),
+            RequestCode.QUERY_CONSUME_TIME_SPAN: Route(QueryConsumeTimeSpanRequestHeader, self.time_spans),
             RequestCode.QUERY_TOPICS_BY_CONSUMER: Route(QueryTopicsByConsumerRequestHeader, self.topics_of),
         }
 
@@ -79,6 +82,12 @@ class ProgressHandlers:
         topic = request.header.topic
         groups = {*self._clients.groups_subscribed_to(topic), *self._offsets.groups_of(topic)}
         return Reply(body=GroupList(sorted(groups)).encode())
+
+    def time_spans(self, request: Request[QueryConsumeTimeSpanRequestHeader]) -> Reply:
+        group, topic = request.header.group, self._topics.require(request.header.topic)
+        queues = range(topic.writeQueueNums)
+        spans = [self._progress.time_span(group, topic.topicName, queue_id) for queue_id in queues]
+        return Reply(body=QueueTimeSpans(spans).encode())
 
     def topics_of(self, request: Request[QueryTopicsByConsumerRequestHeader]) -> Reply:
         return Reply(body=TopicList(self._offsets.topics_of(request.header.group)).encode())

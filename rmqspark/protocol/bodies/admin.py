@@ -9,7 +9,7 @@ import msgspec
 from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol import fastjson
 from rmqspark.protocol.bodies.base import Body
-from rmqspark.protocol.bodies.client import SubscriptionData
+from rmqspark.protocol.bodies.client import Queue, SubscriptionData
 from rmqspark.protocol.bodies.route import DataVersion, TopicConfig
 from rmqspark.protocol.headers.types import Int32, Int64
 
@@ -193,6 +193,23 @@ class ConsumeQueueEntries(Body):
     queueData: list[ConsumeQueueData] = []
     maxQueueIndex: Int64 = 0
     minQueueIndex: Int64 = 0
+
+
+class QueueTimeSpan(Body):
+    """When the first and the last message of a queue were stored, and the last one that a group consumed; ms, -1 where
+    there is none. `delayTime`: for how long the next one has been waiting."""
+
+    messageQueue: Queue = msgspec.field(default_factory=Queue)
+    minTimeStamp: Int64 = -1
+    maxTimeStamp: Int64 = -1
+    consumeTimeStamp: Int64 = -1
+    delayTime: Int64 = 0
+
+
+class QueueTimeSpans(Body):
+    """Answers QUERY_CONSUME_TIME_SPAN."""
+
+    consumeTimeSpanSet: list[QueueTimeSpan] = []
 
 
 class BrokerStatsItem(Body):

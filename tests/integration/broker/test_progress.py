@@ -1,4 +1,4 @@
-"""How far groups are, asked about all of a broker's groups at once."""
+"""How far groups are: all of a broker's at once, and by the time of their messages."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from rmqspark.broker.handlers import broker_progress
-from rmqspark.protocol.bodies.admin import ConsumeStatsList, SubscriptionGroupConfig
-from rmqspark.protocol.bodies.client import ConsumerData, HeartbeatData, SubscriptionData
+from rmqspark.protocol.bodies.admin import ConsumeStatsList, QueueTimeSpans, SubscriptionGroupConfig
+from rmqspark.protocol.bodies.client import ConsumerData, HeartbeatData, Queue, SubscriptionData
 from rmqspark.protocol.codes import RequestCode, ResponseCode
-from rmqspark.protocol.headers.admin import GetBrokerConsumeStatsRequestHeader
+from rmqspark.protocol.headers.admin import GetBrokerConsumeStatsRequestHeader, QueryConsumeTimeSpanRequestHeader
 from rmqspark.protocol.headers.consume import UpdateConsumerOffsetRequestHeader
+from rmqspark.testing.manual_clock import ManualClock
 
 pytestmark = pytest.mark.integration
 
@@ -76,6 +77,37 @@ def test_all_groups_are_told_of_with_their_topics(on_broker) -> None:
         assert behind(await all_groups(client)) == of_steps | of_audit
 
     on_broker(talk)
+
+
+def test_from_when_messages_are_and_how_long_they_wait(on_broker) -> None:
+    """The first, the last, the last one consumed, and how old the next one is."""
+    clock = ManualClock(now_ms=1_000_000)
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await client.create_topic("orders", 2)
+        await make_group(client, "billing")
+        for _ in range(3):
+            await client.send("orders")
+            clock.advance(seconds=1)
+
+        async def spans() -> list[tuple[int, int, int, int]]:
+            header = QueryConsumeTimeSpanRequestHeader("orders", "billing")
+            answer = await client.ask(RequestCode.QUERY_CONSUME_TIME_SPAN, header)
+            answer.raise_for_code()
+            told = QueueTimeSpans.decode(answer.body).consumeTimeSpanSet
+            assert [each.messageQueue for each in told] == [Queue("orders", "broker-a", each) for each in (0, 1)]
+            return [(each.minTimeStamp, each.maxTimeStamp, each.consumeTimeStamp, each.delayTime) for each in told]
+
+        nothing = (-1, -1, -1, 0)
+        assert await spans() == [(1_000_000, 1_002_000, 1_000_000, 3_000), nothing]
+        for committed, consumed_ms, delay_ms in ((1, 1_000_000, 2_000), (2, 1_001_000, 1_000), (3, 1_002_000, 0)):
+            await commit(client, "billing", "orders", committed)
+            assert await spans() == [(1_000_000, 1_002_000, consumed_ms, delay_ms), nothing]
+        header = QueryConsumeTimeSpanRequestHeader("nothing", "billing")
+        assert (await client.ask(RequestCode.QUERY_CONSUME_TIME_SPAN, header)).code == ResponseCode.TOPIC_NOT_EXIST
+
+    on_broker(talk, clock=clock)
 
 
 def test_more_than_fits_into_a_frame_is_refused(on_broker, monkeypatch) -> None:
