@@ -134,6 +134,11 @@ RIGHTS: Final[Mapping[int, tuple[Part, ...]]] = MappingProxyType(
         RequestCode.GET_CONSUMER_RUNNING_INFO: (on_group(GET),),
         RequestCode.CONSUME_MESSAGE_DIRECTLY: (on_group(SUB), on_topic(SUB), on_topic_of_id(SUB)),
         RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: (on_topic(GET), on_group(GET, field="group")),
+        RequestCode.CLONE_GROUP_OFFSET: (
+            on_group(GET, field="srcGroup"),
+            on_group(UPDATE, field="destGroup"),
+            on_topic(UPDATE),
+        ),
         RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: (on_group(UPDATE, field="group"), on_topic(UPDATE)),
         RequestCode.RESUME_CHECK_HALF_MESSAGE: (on_topic(UPDATE), on_topic_of_id(UPDATE)),
         RequestCode.GET_ALL_CONSUMER_OFFSET: (on_cluster(GET),),

@@ -25,6 +25,7 @@ from rmqspark.broker.handlers.locks import LockHandlers
 from rmqspark.broker.handlers.measuring import MeasuringHandlers
 from rmqspark.broker.handlers.messages import MessageHandlers
 from rmqspark.broker.handlers.metrics import MetricsHandlers
+from rmqspark.broker.handlers.offset_clones import OffsetCloneHandlers
 from rmqspark.broker.handlers.on_slaves import refusing_on_slaves
 from rmqspark.broker.handlers.progress import ProgressHandlers
 from rmqspark.broker.handlers.queries import QueryHandlers
@@ -192,6 +193,7 @@ def _about_administration(given: Given, parts: Parts) -> Iterator[Routes]:
     progress = Progress(config.broker_name, store, tables.offsets, clients, parts.rates, clock)
     yield ProgressHandlers(store, topics, tables.offsets, clients, progress).routes()
     yield BrokerProgressHandlers(tables, progress, given.whereabouts).routes()
+    yield OffsetCloneHandlers(tables, progress).routes()
     yield ConnectionHandlers(clients, clock).routes()
     yield ConsumerCallHandlers(config.broker_name, store, topics, tables.groups, clients).routes()
     yield DelayHandlers(tables.delays).routes()

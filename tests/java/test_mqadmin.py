@@ -189,6 +189,21 @@ def test_the_progress_of_all_groups_is_shown(ours: Up, jvm: Jvm, topic: str, sen
     wait_for(shows_all_read, "the offset is there that the Java consumer sends last")
 
 
+def test_a_group_takes_over_where_another_one_is(ours: Up, jvm: Jvm, topic: str, sent: Sent) -> None:
+    """`DefaultMQAdminExt.cloneGroupOffset`: the new group goes on where the old one ended."""
+    with jvm.push_consumer(ours.namesrv, "java-ahead", topic) as messages:
+        wait_for(lambda: messages, "the Java consumer has its message")
+
+    def is_there() -> bool:
+        java.cloneGroupOffset("java-ahead", "java-behind", topic, True)
+        queues = admin.group("java-behind").queues
+        return (int(sent.queue_id), 1) in {(each.queue.queue_id, each.committed) for each in queues}
+
+    jvm.mqadmin("updateSubGroup", "-n", ours.namesrv, "-c", "DefaultCluster", "-g", "java-behind")
+    with jvm.admin(ours.namesrv) as java, AdminClient(ours.namesrv) as admin:
+        wait_for(is_there, "the offset is there that the Java consumer sends last")
+
+
 def test_settings_are_shown(ours: Up, jvm: Jvm) -> None:
     """`mqadmin getBrokerConfig` prints the settings under RocketMQ's names, with what is in force."""
     said = jvm.mqadmin("getBrokerConfig", "-n", ours.namesrv, "-b", ours.broker)

@@ -298,6 +298,21 @@ def test_from_when_messages_are_and_how_long_they_wait(both: Both) -> None:
     same(both, asked_of(RequestCode.QUERY_CONSUME_TIME_SPAN, topic="nothing", group=GROUP))
 
 
+@pytest.mark.parametrize(("topic", "offline"), [(TOPIC, True), (TOPIC, False), (EMPTY, False), ("nothing", True)])
+def test_a_group_that_takes_over_where_another_one_is(both: Both, topic: str, offline: bool) -> None:
+    """In a topic that it reads, does not, that has no messages, or is not there."""
+    source, target = "answering-source", f"answering-{topic}-{offline}"
+    for name in (source, target):
+        both.ask(group(name))
+    commit = {"consumerGroup": source, "topic": TOPIC, "queueId": 0, "commitOffset": 7}
+    both.ask(Asked(RequestCode.UPDATE_CONSUMER_OFFSET, commit))
+    cloned = {"srcGroup": source, "destGroup": target, "topic": topic, "offline": offline}
+    same(both, Asked(RequestCode.CLONE_GROUP_OFFSET, cloned))
+    asked = asked_of(RequestCode.QUERY_CONSUMER_OFFSET, consumerGroup=target, setZeroIfNotFound=False, **QUEUE)
+    same(both, asked)
+    assert both.ask(asked)[0].fields.get("offset") == ("7" if topic == TOPIC else None)
+
+
 def test_what_went_in_and_out(both: Both) -> None:
     """Within the minute, and how much each time."""
     topic = "answers-counted"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
@@ -10,9 +11,14 @@ from rmqspark.broker.handlers import broker_progress
 from rmqspark.protocol.bodies.admin import ConsumeStatsList, QueueTimeSpans, SubscriptionGroupConfig
 from rmqspark.protocol.bodies.client import ConsumerData, HeartbeatData, Queue, SubscriptionData
 from rmqspark.protocol.codes import RequestCode, ResponseCode
-from rmqspark.protocol.headers.admin import GetBrokerConsumeStatsRequestHeader, QueryConsumeTimeSpanRequestHeader
+from rmqspark.protocol.headers.admin import (
+    CloneGroupOffsetRequestHeader,
+    GetBrokerConsumeStatsRequestHeader,
+    QueryConsumeTimeSpanRequestHeader,
+)
 from rmqspark.protocol.headers.consume import UpdateConsumerOffsetRequestHeader
 from rmqspark.testing.manual_clock import ManualClock
+from rmqspark.testing.memory_files import MemoryFileSystem
 
 pytestmark = pytest.mark.integration
 
@@ -108,6 +114,46 @@ def test_from_when_messages_are_and_how_long_they_wait(on_broker) -> None:
         assert (await client.ask(RequestCode.QUERY_CONSUME_TIME_SPAN, header)).code == ResponseCode.TOPIC_NOT_EXIST
 
     on_broker(talk, clock=clock)
+
+
+def test_a_group_takes_over_where_another_one_is(on_broker) -> None:
+    """And is there after a power loss. Where there is nothing to take over nothing happens."""
+
+    async def clone(client, source: str, target: str, topic: str | None, *, offline: bool = False) -> int:
+        header = CloneGroupOffsetRequestHeader(source, target, topic, offline)
+        return (await client.ask(RequestCode.CLONE_GROUP_OFFSET, header)).code
+
+    async def talk(bench) -> MemoryFileSystem:
+        client = await bench.connect()
+        for topic in ("orders", "steps"):
+            await client.create_topic(topic)
+            await client.send(topic)
+        for group in ("billing", "audit"):
+            await make_group(client, group)
+        await commit(client, "billing", "orders", 1)
+        for source, target, topic in (
+            ("billing", "audit", "nothing"),
+            ("billing", "audit", "steps"),
+            ("x", "y", "steps"),
+        ):
+            assert await clone(client, source, target, topic) == ResponseCode.SUCCESS
+        await client.heartbeat(
+            HeartbeatData("c1", [], [ConsumerData("billing", subscriptionDataSet=[SubscriptionData("steps")])])
+        )
+        assert await clone(client, "billing", "audit", "orders") == ResponseCode.SUCCESS
+        assert bench.broker._parts.tables.offsets.topics_of("audit") == []
+        for topic, target in ((None, "audit"), (" ", "audit"), ("orders", "a@b"), ("orders", "")):
+            assert await clone(client, "billing", target, topic) == ResponseCode.INVALID_PARAMETER
+        assert await clone(client, "billing", "audit", "orders", offline=True) == ResponseCode.SUCCESS
+        return copy.deepcopy(files)
+
+    async def afterwards(bench) -> None:
+        assert bench.broker._parts.tables.offsets.committed("audit", "orders", 0) == 1
+
+    files = MemoryFileSystem()
+    left = on_broker(talk, files=files, store={"flush_disk_type": "SYNC_FLUSH"})
+    left.crash()
+    on_broker(afterwards, files=left)
 
 
 def test_more_than_fits_into_a_frame_is_refused(on_broker, monkeypatch) -> None:
