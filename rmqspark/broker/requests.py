@@ -18,6 +18,7 @@ from rmqspark.broker.handlers.connections import ConnectionHandlers
 from rmqspark.broker.handlers.consumer_calls import ConsumerCallHandlers
 from rmqspark.broker.handlers.consumer_offsets import ConsumerOffsetHandlers
 from rmqspark.broker.handlers.delays import DelayHandlers
+from rmqspark.broker.handlers.expiry import ExpiryHandlers
 from rmqspark.broker.handlers.groups import GroupHandlers
 from rmqspark.broker.handlers.ha_status import HaStatusHandlers
 from rmqspark.broker.handlers.leases import LeaseHandlers
@@ -199,6 +200,7 @@ def _about_administration(given: Given, parts: Parts) -> Iterator[Routes]:
     yield DelayHandlers(tables.delays).routes()
     yield SettingsHandlers(parts.settings, given.whereabouts, topics.version).routes()
     yield RuntimeHandlers(store, parts.stats, clock).routes()
+    yield ExpiryHandlers(parts.expiry).routes()
     yield MetricsHandlers(parts.metrics).routes()
     yield StatisticsHandlers(parts.statistics).routes()
     role = parts.role.slave if isinstance(parts.role, SlaveRole) else parts.role.master.slaves
