@@ -145,6 +145,7 @@ RIGHTS: Final[Mapping[int, tuple[Part, ...]]] = MappingProxyType(
         RequestCode.GET_ALL_DELAY_OFFSET: (on_cluster(GET),),
         RequestCode.UPDATE_BROKER_CONFIG: (on_cluster(UPDATE),),
         RequestCode.DELETE_EXPIRED_COMMITLOG: (on_cluster(UPDATE),),
+        RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: (on_cluster(UPDATE),),
         RequestCode.GET_BROKER_CONFIG: (on_cluster(GET),),
         RequestCode.GET_BROKER_RUNTIME_INFO: (on_cluster(GET),),
         RequestCode.GET_BROKER_HA_STATUS: (on_cluster(GET),),

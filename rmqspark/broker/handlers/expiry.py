@@ -1,7 +1,9 @@
 """DELETE_EXPIRED_COMMITLOG (329): files of the log that have expired go now, not in the hours of `delete_when`.
+CLEAN_EXPIRED_CONSUMEQUEUE (306): what leads to messages that have gone goes, too.
 
-RocketMQ's AdminBrokerProcessor.deleteExpiredCommitLog, and as there within the next 20 rounds, a few files each.
-Nothing goes that would not have gone in those hours.
+RocketMQ's AdminBrokerProcessor; as there the log's files go within the next 20 rounds, a few each, and none that would
+not have gone in those hours. Of queues nothing is left to do: in each round what leads nowhere goes with the messages.
+Their ends stay, which RocketMQ forgets with the last file.
 """
 
 from __future__ import annotations
@@ -25,9 +27,16 @@ class ExpiryHandlers:
         self._rounds = rounds
 
     def routes(self) -> Routes:
-        return {RequestCode.DELETE_EXPIRED_COMMITLOG: Route(None, self.delete_expired)}
+        return {
+            RequestCode.DELETE_EXPIRED_COMMITLOG: Route(None, self.delete_expired),
+            RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: Route(None, self.clean_queues),
+        }
 
     def delete_expired(self, request: Request[NoFields]) -> Reply:
         del request
         self._rounds.ignore_the_hour()
+        return Reply()
+
+    def clean_queues(self, request: Request[NoFields]) -> Reply:
+        del request
         return Reply()

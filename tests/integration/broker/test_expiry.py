@@ -31,3 +31,13 @@ def test_an_operator_has_expiry_ignore_the_hour(on_broker, monkeypatch: pytest.M
 
     on_broker(talk)
     assert seen == [False, *([True] * 20), False]
+
+
+def test_of_queues_nothing_is_left_to_do(on_broker) -> None:
+    """It is done in each round."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        (await client.ask(RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE)).raise_for_code()
+
+    on_broker(talk)
