@@ -60,9 +60,9 @@ class Progress:
         )
 
     def goes_on(self, group: str, topic: str) -> bool:
-        """False while the group is online and subscribes to other topics."""
+        """False while the group is online and subscribes to other topics only."""
         online = self._clients.consumer_group(group)
-        return online is None or topic in online.subscriptions
+        return online is None or not online.subscriptions or topic in online.subscriptions
 
     def _of_queue(self, group: str, topic: str, queue_id: int) -> OffsetWrapper:
         committed = max(0, self._offsets.committed(group, topic, queue_id) or 0)

@@ -339,6 +339,23 @@ def test_what_went_in_and_out(both: Both) -> None:
         wait_for(lambda name=name, key=key: told_alike(name, key), f"both have counted {name}", timeout_s=30)
 
 
+def test_a_group_that_is_online_without_subscriptions(both: Both) -> None:
+    """Is told of with all that it has consumed."""
+    name = "answering-silent"
+    consumer = {"groupName": name, "consumeType": "CONSUME_PASSIVELY", "messageModel": "CLUSTERING"}
+    body = {"clientID": "silent", "producerDataSet": [], "consumerDataSet": [consumer | {"subscriptionDataSet": []}]}
+    both.ask(group(name))
+    for asked in (
+        Asked(RequestCode.UPDATE_CONSUMER_OFFSET, {"consumerGroup": name, "commitOffset": 3} | QUEUE),
+        Asked(RequestCode.HEART_BEAT, {}, json.dumps(body).encode()),
+        asked_of(RequestCode.GET_CONSUMER_LIST_BY_GROUP, consumerGroup=name),
+    ):
+        assert [answer.code for answer in both.ask(asked)] == [0, 0]
+    asked = asked_of(RequestCode.GET_CONSUME_STATS, consumerGroup=name)
+    same(both, asked)
+    assert len(meaning(both.ask(asked)[0])["offsetTable"]) == 2
+
+
 def test_a_group_as_operators_change_it(both: Both) -> None:
     """Attributes as changes, retry policies, what it is forbidden to read; each with what is there afterwards."""
     policy = {"type": "EXPONENTIAL", "exponentialRetryPolicy": {"initial": 5000, "max": 60000, "multiplier": 3}}

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from rmqspark.broker.handlers import broker_progress
-from rmqspark.protocol.bodies.admin import ConsumeStatsList, QueueTimeSpans, SubscriptionGroupConfig
+from rmqspark.protocol.bodies.admin import ConsumeStats, ConsumeStatsList, QueueTimeSpans, SubscriptionGroupConfig
 from rmqspark.protocol.bodies.client import ConsumerData, HeartbeatData, Queue, SubscriptionData
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.headers.admin import (
     CloneGroupOffsetRequestHeader,
     GetBrokerConsumeStatsRequestHeader,
+    GetConsumeStatsRequestHeader,
     QueryConsumeTimeSpanRequestHeader,
 )
 from rmqspark.protocol.headers.consume import UpdateConsumerOffsetRequestHeader
@@ -154,6 +155,22 @@ def test_a_group_takes_over_where_another_one_is(on_broker) -> None:
     left = on_broker(talk, files=files, store={"flush_disk_type": "SYNC_FLUSH"})
     left.crash()
     on_broker(afterwards, files=left)
+
+
+def test_a_group_that_is_online_without_subscriptions_is_told_of(on_broker) -> None:
+    """With all that it has consumed, as in RocketMQ: it does not say that it consumes anything else now."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await client.create_topic("orders", 1)
+        await make_group(client, "billing")
+        await commit(client, "billing", "orders", 0)
+        await client.heartbeat(HeartbeatData("c1", [], [ConsumerData("billing")]))
+        assert behind(await all_groups(client)) == {("billing", "orders", 0): (0, 0, 0)}
+        answer = await client.ask(RequestCode.GET_CONSUME_STATS, GetConsumeStatsRequestHeader("billing"))
+        assert len(ConsumeStats.decode(answer.body).offsetTable) == 1
+
+    on_broker(talk)
 
 
 def test_more_than_fits_into_a_frame_is_refused(on_broker, monkeypatch) -> None:
