@@ -192,7 +192,7 @@ def _about_administration(given: Given, parts: Parts) -> Iterator[Routes]:
     yield TopicHandlers(config, topics, parts.publisher, deletion, creations, clock).routes()
     yield GroupHandlers(config, tables, creations, clock).routes()
     progress = Progress(config.broker_name, store, tables.offsets, clients, parts.rates, clock)
-    yield ProgressHandlers(store, topics, tables.offsets, clients, progress).routes()
+    yield ProgressHandlers(store, topics, tables.offsets, clients, progress, parts.statistics).routes()
     yield BrokerProgressHandlers(tables, progress, given.whereabouts).routes()
     yield OffsetCloneHandlers(tables, progress).routes()
     yield ConnectionHandlers(clients, clock).routes()

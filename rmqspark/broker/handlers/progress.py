@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rmqspark.broker.clients import ClientRegistry
+    from rmqspark.broker.metrics.statistics import Statistics
     from rmqspark.broker.offsets import ConsumerOffsets
     from rmqspark.broker.progress import Progress
     from rmqspark.broker.topics import TopicTable
@@ -43,12 +44,14 @@ class ProgressHandlers:
         offsets: ConsumerOffsets,
         clients: ClientRegistry,
         progress: Progress,
+        statistics: Statistics,
     ) -> None:
         self._store = store
         self._topics = topics
         self._offsets = offsets
         self._clients = clients
         self._progress = progress
+        self._statistics = statistics
 
     def routes(self) -> Routes:
         return {
@@ -65,7 +68,8 @@ class ProgressHandlers:
             self._progress.queue(topic.topicName, queue_id): self._extent(topic.topicName, queue_id)
             for queue_id in range(max(topic.readQueueNums, topic.writeQueueNums))
         }
-        return Reply(body=TopicStatsTable(table).encode())
+        puts = self._statistics.find("TOPIC_PUT_NUMS", topic.topicName)
+        return Reply(body=TopicStatsTable(table, puts.statsMinute.tps if puts else 0.0).encode())
 
     def consume_stats(self, request: Request[GetConsumeStatsRequestHeader]) -> Reply:
         group = request.header.consumerGroup

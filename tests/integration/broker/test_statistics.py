@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rmqspark.protocol.bodies.admin import BrokerStatsData, SubscriptionGroupConfig
+from rmqspark.protocol.bodies.admin import BrokerStatsData, SubscriptionGroupConfig, TopicStatsTable
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.headers.admin import TopicRequestHeader, ViewBrokerStatsDataRequestHeader
 from rmqspark.protocol.headers.consume import ConsumerSendMsgBackRequestHeader
@@ -64,6 +64,8 @@ def test_what_goes_in_and_out_is_told_by_topic_and_group(on_broker) -> None:
             )
             if (found := await view(client, name, key)) is not None
         }
+        topic = await client.ask(RequestCode.GET_TOPIC_STATS_INFO, TopicRequestHeader("orders"))
+        assert TopicStatsTable.decode(topic.body).topicPutTps == 1.0
         size = first.size
         assert {each: (item.sum, item.tps, item.avgpt) for each, item in told.items()} == {
             ("TOPIC_PUT_NUMS", "orders"): (10, 1.0, 1.0),
