@@ -11,7 +11,7 @@ something may have been voted for. A disk that takes long delays what goes, not 
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from rmqspark.errors import FlushTimeout
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from rmqspark.clock import Clock
     from rmqspark.store.expiry import ExpireReport
     from rmqspark.store.message_store import MessageStore
+
+_ROUNDS_AT_ANY_HOUR: Final = 20
 
 
 class Disk(Protocol):
@@ -55,6 +57,11 @@ class ExpiryRounds:
         self._clock = clock
         self._spared_offset = spared_offset
         self._look: _Look | None = None  # the one to go by next
+        self._rounds_at_any_hour = 0
+
+    def ignore_the_hour(self) -> None:
+        """In the next rounds what has expired goes, whatever `delete_when` says."""
+        self._rounds_at_any_hour = _ROUNDS_AT_ANY_HOUR
 
     async def run(self) -> ExpireReport:
         """One round. Raises OSError, NotWritable."""
@@ -65,7 +72,11 @@ class ExpiryRounds:
         keep_from = 0
         if look.end_offset <= self._store.flushed_offset:
             keep_from, self._look = look.needed_offset, None
-        return self._store.expire(self._clock.now_ms(), keep_from=keep_from, spare_from=self._spared_offset())
+        at_any_hour = self._rounds_at_any_hour > 0
+        self._rounds_at_any_hour -= at_any_hour
+        return self._store.expire(
+            self._clock.now_ms(), keep_from=keep_from, spare_from=self._spared_offset(), at_any_hour=at_any_hour
+        )
 
     def _look_again(self) -> _Look:
         needed_offset = self._needed_offset()

@@ -62,6 +62,15 @@ class ConsumerOffsets:
         a tenth of a second."""
         return {pair: queues.copy() for pair, queues in self._committed.items()}
 
+    def clone(self, source: str, target: str, topic: str) -> None:
+        """One group is in all queues of a topic where another one is, if that committed anything in it. Resets that
+        wait for the next pull stay. Raises Busy for too many."""
+        queues = self._committed.get((topic, source))
+        if queues is not None and source != target:
+            self._require_room(len(queues) - len(self._committed.get((topic, target), ())))
+            self._replace({(topic, target): queues.copy()})
+            self.revision += 1
+
     def note_pull(self, group: str, topic: str, queue_id: int, next_offset: int) -> None:
         queue = GroupQueue(group, topic, queue_id)
         if queue in self._pulled or len(self._pulled) < self._most:
@@ -145,15 +154,18 @@ class ConsumerOffsets:
     def _store(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         queues = self._committed.get((topic, group), {})
         if queue_id not in queues:
-            if self._count >= self._most:
-                raise Busy(
-                    f"This broker has {self._count} committed offsets, as many as it may.",
-                    hint="Delete groups that nobody reads for any more: rmq group delete.",
-                )
+            self._require_room(1)
             self._count += 1
             self._committed[topic, group] = queues
         queues[queue_id] = offset
         self.revision += 1
+
+    def _require_room(self, more: int) -> None:
+        if more > 0 and self._count + more > self._most:
+            raise Busy(
+                f"This broker has {self._count} committed offsets, and may have {self._most}.",
+                hint="Delete groups that nobody reads for any more: rmq group delete.",
+            )
 
     def _forget(self, concerned: Callable[[str, str], bool]) -> None:
         gone = [key for key in self._committed if concerned(*key)]

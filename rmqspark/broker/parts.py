@@ -26,6 +26,7 @@ from rmqspark.broker.handlers.heartbeats import HeartbeatHandlers
 from rmqspark.broker.handlers.pulls import PullHandlers
 from rmqspark.broker.metrics.broker_metrics import BrokerMetrics
 from rmqspark.broker.metrics.counted import Counted
+from rmqspark.broker.metrics.statistics import Statistics
 from rmqspark.broker.participation import participation
 from rmqspark.broker.pull_permits import PullPermits
 from rmqspark.broker.queries import SparkQueries
@@ -169,6 +170,7 @@ class Parts:
         self._clock = clock
         self.settings = SettingsInForce(config, given.store_config, self._adopt)
         self.metrics = BrokerMetrics(given, self)
+        self.statistics = Statistics(config.broker_cluster_name, self.counted, self.stats, tables, clock.monotonic_ms())
 
     def needed_offset(self) -> int:
         """Physical offset from which on transactions and delayed messages need the log, as things are now. A slave

@@ -11,12 +11,14 @@ from rmqspark.auth.handlers import AclHandlers, UserHandlers, WithoutUsers
 from rmqspark.broker.dead_letters import DeadLetters
 from rmqspark.broker.delays.parked_bulks import ParkedBulks
 from rmqspark.broker.handlers.account_copies import AccountCopyHandlers
+from rmqspark.broker.handlers.broker_progress import BrokerProgressHandlers
 from rmqspark.broker.handlers.bulk import BulkHandlers, check_target
 from rmqspark.broker.handlers.capabilities import CapabilityHandlers
 from rmqspark.broker.handlers.connections import ConnectionHandlers
 from rmqspark.broker.handlers.consumer_calls import ConsumerCallHandlers
 from rmqspark.broker.handlers.consumer_offsets import ConsumerOffsetHandlers
 from rmqspark.broker.handlers.delays import DelayHandlers
+from rmqspark.broker.handlers.expiry import ExpiryHandlers
 from rmqspark.broker.handlers.groups import GroupHandlers
 from rmqspark.broker.handlers.ha_status import HaStatusHandlers
 from rmqspark.broker.handlers.leases import LeaseHandlers
@@ -24,9 +26,11 @@ from rmqspark.broker.handlers.locks import LockHandlers
 from rmqspark.broker.handlers.measuring import MeasuringHandlers
 from rmqspark.broker.handlers.messages import MessageHandlers
 from rmqspark.broker.handlers.metrics import MetricsHandlers
+from rmqspark.broker.handlers.offset_clones import OffsetCloneHandlers
 from rmqspark.broker.handlers.on_slaves import refusing_on_slaves
 from rmqspark.broker.handlers.progress import ProgressHandlers
 from rmqspark.broker.handlers.queries import QueryHandlers
+from rmqspark.broker.handlers.queue_entries import QueueEntryHandlers
 from rmqspark.broker.handlers.queue_offsets import QueueOffsetHandlers
 from rmqspark.broker.handlers.range_reads import RangeReadHandlers
 from rmqspark.broker.handlers.recalls import RecallHandlers
@@ -35,10 +39,12 @@ from rmqspark.broker.handlers.runtime import RuntimeHandlers
 from rmqspark.broker.handlers.send_backs import SendBackHandlers
 from rmqspark.broker.handlers.sends import SendHandlers
 from rmqspark.broker.handlers.settings import SettingsHandlers
+from rmqspark.broker.handlers.statistics import StatisticsHandlers
 from rmqspark.broker.handlers.topics import TopicHandlers
 from rmqspark.broker.handlers.transactions import TransactionHandlers
 from rmqspark.broker.handlers.txn_coordinator import TxnCoordinatorHandlers
 from rmqspark.broker.handlers.txn_participant import TxnParticipantHandlers
+from rmqspark.broker.progress import Progress
 from rmqspark.broker.replicating import SlaveRole
 from rmqspark.broker.sending.intake import Intake
 from rmqspark.broker.sending.send_tables import SendTables
@@ -125,7 +131,7 @@ def _about_sends(given: Given, parts: Parts, usual: UsualSends) -> Iterator[Rout
         topics,
         groups,
         parts.publisher,
-        parts.counted.dead_letters,
+        parts.counted,
         clock,
         entropy,
         delay_levels=given.delay_levels,
@@ -171,6 +177,7 @@ def _about_reads(given: Given, parts: Parts) -> Iterator[Routes]:
     yield MeasuringHandlers(store).routes()
     yield MessageHandlers(config, store).routes()
     yield QueueOffsetHandlers(store, parts.copied).routes()
+    yield QueueEntryHandlers(store, parts.copied, parts.clients).routes()
     yield ConsumerOffsetHandlers(config, store, tables, given.clock).routes()
     yield parts.heartbeats.routes()
     yield LockHandlers(config, tables.locks, tables.topics, tables.groups, given.clock).routes()
@@ -184,13 +191,18 @@ def _about_administration(given: Given, parts: Parts) -> Iterator[Routes]:
     creations = parts.counted.creations
     yield TopicHandlers(config, topics, parts.publisher, deletion, creations, clock).routes()
     yield GroupHandlers(config, tables, creations, clock).routes()
-    yield ProgressHandlers(config, store, topics, tables.offsets, clients, parts.rates, clock).routes()
+    progress = Progress(config.broker_name, store, tables.offsets, clients, parts.rates, clock)
+    yield ProgressHandlers(store, topics, tables.offsets, clients, progress, parts.statistics).routes()
+    yield BrokerProgressHandlers(tables, progress, given.whereabouts).routes()
+    yield OffsetCloneHandlers(tables, progress).routes()
     yield ConnectionHandlers(clients, clock).routes()
     yield ConsumerCallHandlers(config.broker_name, store, topics, tables.groups, clients).routes()
     yield DelayHandlers(tables.delays).routes()
     yield SettingsHandlers(parts.settings, given.whereabouts, topics.version).routes()
     yield RuntimeHandlers(store, parts.stats, clock).routes()
+    yield ExpiryHandlers(parts.expiry).routes()
     yield MetricsHandlers(parts.metrics).routes()
+    yield StatisticsHandlers(parts.statistics).routes()
     role = parts.role.slave if isinstance(parts.role, SlaveRole) else parts.role.master.slaves
     yield HaStatusHandlers(store, role, most_behind_bytes=config.ha_max_gap_not_in_sync).routes()
     if parts.accounts is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
@@ -13,6 +14,7 @@ from rmqspark.errors import RmqError
 
 if TYPE_CHECKING:
     from rmqspark.broker.parts import Given, Parts
+    from rmqspark.clock import Clock
 
 log = structlog.get_logger("rmqspark.broker")
 
@@ -39,7 +41,7 @@ def _of_any(given: Given, parts: Parts) -> list[Coroutine[Any, Any, None]]:
         _every(_CLEANING_INTERVAL_MS, lambda: parts.queries.expire(given.steady.now_ms())),
         _every(_CLEANING_INTERVAL_MS, lambda: parts.rates.sample(clock.monotonic_ms())),
         _every(_CLEANING_INTERVAL_MS, lambda: parts.stats.sample(clock.now_ms())),
-        _every(_CLEANING_INTERVAL_MS, parts.metrics.count),
+        _every(_CLEANING_INTERVAL_MS, partial(_count, clock, parts)),
         _every(_CLEANING_INTERVAL_MS, parts.expiry.run),
         _every(given.config.flush_consumer_offset_interval, tables.save),
     ]
@@ -62,6 +64,11 @@ def _of_slave(parts: Parts, role: SlaveRole) -> list[Coroutine[Any, Any, None]]:
         role.seek(parts.registrar.hurry),
         _every(lambda: role.look_interval_ms, role.tables.run_round),
     ]
+
+
+async def _count(clock: Clock, parts: Parts) -> None:
+    await parts.metrics.count()
+    await parts.statistics.sample(clock.monotonic_ms())
 
 
 async def _every(interval_ms: int | Callable[[], int], action: Callable[[], Awaitable[None] | object]) -> None:

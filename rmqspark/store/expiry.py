@@ -66,13 +66,15 @@ class Expiry:
         self._followed_offset = -1  # the start of the log that queues and index have been cut to
         self._has_synced_names = False  # of the queues' files; those that are made from now on are
 
-    def run(self, now_ms: int, *, keep_from: int | None = None, spare_from: int | None = None) -> ExpireReport:
+    def run(
+        self, now_ms: int, *, keep_from: int | None = None, spare_from: int | None = None, at_any_hour: bool = False
+    ) -> ExpireReport:
         """One round. While the disk is full beyond the warning level the store takes no messages.
 
         The file that holds physical offset `keep_from`, and those behind it, stay whatever their age; so do those from
         where a recovery would begin. From `spare_from` on files go only where the disk is so full that they go before
-        their time, or no message is taken. After a failed fsync nothing is deleted: nobody can say what else of the
-        store is on disk.
+        their time, or no message is taken. `at_any_hour` what has expired goes, whatever `delete_when` says. After a
+        failed fsync nothing is deleted: nobody can say what else of the store is on disk.
         """
         if self._gate.has_failed:
             return ExpireReport((), self._log.min_offset, is_forced=False, is_disk_full=self._is_disk_full)
@@ -82,7 +84,7 @@ class Expiry:
             for segment in self._log.segments
             if segment.base <= kept_offset
         ]
-        plan = self._plan(now_ms, log_files)
+        plan = self._plan(now_ms, log_files, at_any_hour=at_any_hour)
         deleted: list[str] = []
         if old := self._unspared(plan, spare_from):
             self._make_durable()
@@ -101,9 +103,17 @@ class Expiry:
         """A round that deletes nothing: only whether the disk has room for messages."""
         self._plan(now_ms, [])
 
-    def _plan(self, now_ms: int, log_files: Sequence[LogFile]) -> RetentionPlan:
+    def _plan(self, now_ms: int, log_files: Sequence[LogFile], *, at_any_hour: bool = False) -> RetentionPlan:
         disk = self._files.disk_usage()
-        plan = decide(now_ms, local_hour(now_ms), log_files, [disk], self._config, was_disk_full=self._is_disk_full)
+        plan = decide(
+            now_ms,
+            local_hour(now_ms),
+            log_files,
+            [disk],
+            self._config,
+            was_disk_full=self._is_disk_full,
+            at_any_hour=at_any_hour,
+        )
         self._note_disk(disk, is_full=plan.is_disk_full)
         return plan
 

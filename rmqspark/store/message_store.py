@@ -348,11 +348,13 @@ class MessageStore:
 
     # --- what goes
 
-    def expire(self, now_ms: int, *, keep_from: int | None = None, spare_from: int | None = None) -> ExpireReport:
+    def expire(
+        self, now_ms: int, *, keep_from: int | None = None, spare_from: int | None = None, at_any_hour: bool = False
+    ) -> ExpireReport:
         """Deletes what has had its time, a few files a call, and shuts or opens the store for writes as the disk
         fills or empties; see `Expiry.run`. Nothing from physical offset `keep_from` on goes, nor from `spare_from` on
         unless the disk is full."""
-        return self._storeys.expiry.run(now_ms, keep_from=keep_from, spare_from=spare_from)
+        return self._storeys.expiry.run(now_ms, keep_from=keep_from, spare_from=spare_from, at_any_hour=at_any_hour)
 
     def adopt(self, config: StoreConfig) -> None:
         """Goes by these settings from now on, as far as they say what goes: the others are for the next start."""

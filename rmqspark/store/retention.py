@@ -62,8 +62,9 @@ def decide(
     config: StoreConfig,
     *,
     was_disk_full: bool,
+    at_any_hour: bool = False,
 ) -> RetentionPlan:
-    """What to delete at `now_ms`, in the local hour `hour` (see `local_hour`).
+    """What to delete at `now_ms`, in the local hour `hour` (see `local_hour`), which does not count `at_any_hour`.
 
     `log_files` are oldest first. `disks` are the partitions of the commit log and, where it is another one, of the
     consume queues; the fullest decides.
@@ -73,7 +74,7 @@ def decide(
     else:
         pressure, is_full = _by_ratios(disks, config, was_disk_full)
     is_forced = pressure >= _Pressure.FORCE and config.clean_file_forcibly_enable
-    is_time = pressure >= _Pressure.SPACE or hour in parse_hours(config.delete_when)
+    is_time = at_any_hour or pressure >= _Pressure.SPACE or hour in parse_hours(config.delete_when)
     expired_before_ms = now_ms - config.file_reserved_time * HOUR_MS
     chosen: list[LogFile] = []
     if is_time:

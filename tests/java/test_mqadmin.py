@@ -111,6 +111,14 @@ def test_a_message_is_found(verb: str, arguments: list[str], ours: Up, jvm: Jvm,
     body.unlink()
 
 
+def test_the_entries_of_a_queue_are_shown(ours: Up, jvm: Jvm, topic: str, sent: Sent) -> None:
+    """`mqadmin queryCq` shows where the message lies, and how many a queue has."""
+    said = jvm.mqadmin("queryCq", "-n", ours.namesrv, "-t", topic, "-q", sent.queue_id, "-i", "0", "-g", "nobody")
+    assert f"nobody@{topic} is not online!" in said
+    assert "max: 1, min: 0" in said
+    assert re.search(r"idx: 0\nConsumeQueueData\{physicOffset=\d+, physicSize=\d\d+, tagsCode=\d+,", said)
+
+
 def test_a_message_is_found_by_key(ours: Up, jvm: Jvm, topic: str, sent: Sent) -> None:
     """`mqadmin queryMsgByKey` finds the message through the broker's index, and nothing under another key."""
     assert sent.msg_id in jvm.mqadmin("queryMsgByKey", "-n", ours.namesrv, "-t", topic, "-k", "order-1")
@@ -152,6 +160,54 @@ def test_a_groups_progress_is_shown(ours: Up, jvm: Jvm, topic: str, sent: Sent) 
         return ends >= {(sent.queue_id, "1", "1")} and "Consume Diff Total: 0" in said
 
     wait_for(shows_all_read, "the offset is there that the Java consumer sends last, and waits for no answer to")
+
+
+def test_what_goes_in_and_out_is_shown(ours: Up, jvm: Jvm, topic: str, sent: Sent) -> None:
+    """`mqadmin statsAll` shows how many messages a topic got, and how many a group read."""
+
+    def shows_both() -> bool:
+        said = jvm.mqadmin("statsAll", "-n", ours.namesrv, "-t", topic)
+        rows = [line.split() for line in said.splitlines() if line.startswith(topic)]
+        return any((row[1], row[-2:]) == ("java-counted", ["1", "1"]) for row in rows)
+
+    with jvm.push_consumer(ours.namesrv, "java-counted", topic) as messages:
+        wait_for(lambda: messages, "the Java consumer has its message")
+    wait_for(shows_both, "the broker has counted what it read")
+
+
+def test_the_progress_of_all_groups_is_shown(ours: Up, jvm: Jvm, topic: str, sent: Sent) -> None:
+    """`mqadmin brokerConsumeStats` shows each group's lag by queue, and the total."""
+    with jvm.push_consumer(ours.namesrv, "java-among-all", topic) as messages:
+        wait_for(lambda: messages, "the Java consumer has its message")
+
+    def shows_all_read() -> bool:
+        said = jvm.mqadmin("brokerConsumeStats", "-n", ours.namesrv, "-b", ours.broker)
+        rows = [line.split()[:7] for line in said.splitlines() if " java-among-all " in line]
+        total = re.search(r"^Diff Total: \d+", said, re.MULTILINE)
+        return bool(total) and [topic, "java-among-all", "broker-a", sent.queue_id, "1", "1", "0"] in rows
+
+    wait_for(shows_all_read, "the offset is there that the Java consumer sends last")
+
+
+def test_a_group_takes_over_where_another_one_is(ours: Up, jvm: Jvm, topic: str, sent: Sent) -> None:
+    """`DefaultMQAdminExt.cloneGroupOffset`: the new group goes on where the old one ended."""
+    with jvm.push_consumer(ours.namesrv, "java-ahead", topic) as messages:
+        wait_for(lambda: messages, "the Java consumer has its message")
+
+    def is_there() -> bool:
+        java.cloneGroupOffset("java-ahead", "java-behind", topic, True)
+        queues = admin.group("java-behind").queues
+        return (int(sent.queue_id), 1) in {(each.queue.queue_id, each.committed) for each in queues}
+
+    jvm.mqadmin("updateSubGroup", "-n", ours.namesrv, "-c", "DefaultCluster", "-g", "java-behind")
+    with jvm.admin(ours.namesrv) as java, AdminClient(ours.namesrv) as admin:
+        wait_for(is_there, "the offset is there that the Java consumer sends last")
+
+
+@pytest.mark.parametrize("verb", ["deleteExpiredCommitLog", "cleanExpiredCQ"])
+def test_what_has_expired_can_be_deleted_now(verb: str, ours: Up, jvm: Jvm) -> None:
+    """mqadmin is told that it is done."""
+    assert "success" in jvm.mqadmin(verb, "-n", ours.namesrv, "-b", ours.broker).split()
 
 
 def test_settings_are_shown(ours: Up, jvm: Jvm) -> None:
@@ -208,3 +264,7 @@ def test_the_admin_client_of_java_reads_everything(ours: Up, jvm: Jvm, topic: st
         assert (admin.minOffset(queue), admin.maxOffset(queue)) == (0, 1)
         assert admin.earliestMsgStoreTime(queue) == stored.getStoreTimestamp()
         assert admin.searchOffset(queue, stored.getStoreTimestamp() + 1) == 1
+        spans = {span.getMessageQueue(): span for span in admin.queryConsumeTimeSpan(topic, "nobody")}
+        assert len(spans) == 2
+        assert spans[queue].getMinTimeStamp() == spans[queue].getMaxTimeStamp() == stored.getStoreTimestamp()
+        assert spans[queue].getDelayTime() > 0

@@ -31,6 +31,15 @@ pytestmark = [pytest.mark.java, pytest.mark.integration]
 TOPIC, EMPTY, UNREADABLE, GROUP, MEMBERS = "answers", "answers-empty", "answers-shut", "answering", "answering-online"
 FOREVER = 1 << 62
 VOLATILE = {"offsetDelta", "indexLastUpdateTimestamp", "indexLastUpdatePhyoffset", "msgId", "transactionId"}
+PLACES_AND_TIMES = {
+    "lastTimestamp",
+    "consumeTps",
+    "clientAddr",
+    "topicPutTps",
+    "lastUpdateTimestamp",
+    "brokerAddr",
+    "physicOffset",
+}
 DRAWN = (Property.UNIQ_KEY, Property.ORIGIN_MESSAGE_ID)
 
 
@@ -91,12 +100,7 @@ def meaning(answer: Response) -> Any:
 
 def _settled(value: Any) -> Any:
     if isinstance(value, dict):
-        return {
-            name: _settled(each)
-            for name, each in value.items()
-            if name
-            not in ("lastTimestamp", "consumeTps", "clientAddr", "topicPutTps", "lastUpdateTimestamp", "brokerAddr")
-        }
+        return {name: _settled(each) for name, each in value.items() if name not in PLACES_AND_TIMES}
     return [_settled(each) for each in value] if isinstance(value, list) else value
 
 
@@ -184,6 +188,10 @@ def asked_of(code: RequestCode, **fields: Any) -> Asked:
     return Asked(code, fields)
 
 
+def entries(index: int, count: int, **fields: Any) -> Asked:
+    return Asked(RequestCode.QUERY_CONSUME_QUEUE, {**QUEUE, "index": index, "count": count} | fields)
+
+
 QUEUE = {"topic": TOPIC, "queueId": 0}
 READS = [
     *(pull(offset) for offset in (-1, 0, 5, 9, 10, 11, 1 << 40)),
@@ -224,6 +232,13 @@ READS = [
     asked_of(RequestCode.GET_CONSUMER_CONNECTION_LIST, consumerGroup="nobody"),
     asked_of(RequestCode.GET_PRODUCER_CONNECTION_LIST, producerGroup="my.app"),
     asked_of(RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN, group="nobody", topic=TOPIC),
+    *(asked_of(RequestCode.VIEW_BROKER_STATS_DATA, statsName="TOPIC_PUT_NUMS", statsKey=key) for key in (EMPTY, "no")),
+    asked_of(RequestCode.VIEW_BROKER_STATS_DATA, statsName="NO_SUCH", statsKey=TOPIC),
+    asked_of(RequestCode.DELETE_EXPIRED_COMMITLOG),
+    asked_of(RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE),
+    *(entries(index, count) for index, count in ((0, 1), (-1, 1), (7, 32), (10, 1), (0, 0), (0, -1), (1 << 40, 1))),
+    *(entries(0, 1, consumerGroup=name) for name in (MEMBERS, "nobody")),
+    entries(0, 1, topic="nothing"),
 ]
 
 
@@ -238,6 +253,107 @@ def same(both: Both, asked: Asked) -> None:
     told = [{name: value for name, value in each.fields.items() if name not in VOLATILE} for each in (theirs, ours)]
     assert (ours.code, told[1]) == (theirs.code, told[0]), (theirs.remark, ours.remark)
     assert meaning(ours) == meaning(theirs)
+
+
+@pytest.mark.parametrize("is_order", [False, True])
+def test_how_far_all_groups_are(both: Both, is_order: bool) -> None:
+    """But for what is in flight, which is below 0 there, as RocketMQ forgets to say what was pulled."""
+    ordered = "answers-in-order"
+    both.ask(Asked(RequestCode.UPDATE_AND_CREATE_TOPIC, topic_fields(ordered, order=True)))
+    for topic in (TOPIC, ordered):
+        commit = {"consumerGroup": "answering-stats", "topic": topic, "queueId": 0, "commitOffset": 0}
+        both.ask(group("answering-stats"))
+        assert [each.code for each in both.ask(Asked(RequestCode.UPDATE_CONSUMER_OFFSET, commit))] == [0, 0]
+    told = []
+    for answer in both.ask(asked_of(RequestCode.GET_BROKER_CONSUME_STATS, isOrder=is_order)):
+        assert answer.code == 0
+        stats = _settled(fastjson.loads(answer.body))
+        assert stats["totalDiff"] >= (0 if is_order else 10)
+        (of_group,) = [each["answering-stats"] for each in stats["consumeStatsList"] if "answering-stats" in each]
+        offsets = [queue for of_topic in of_group for queue in of_topic["offsetTable"].items()]
+        told.append({queue: offset | {"pullOffset": 0} for queue, offset in offsets})
+    theirs, ours = told
+    assert ours == theirs
+    assert {queue.topic for queue in ours} == ({ordered} if is_order else {TOPIC, ordered})
+
+
+def test_from_when_messages_are_and_how_long_they_wait(both: Both) -> None:
+    """Which times there are, and which are the same; of what was committed, as RocketMQ tells nothing of the rest."""
+    topic = "answers-time-span"
+    both.ask(Asked(RequestCode.UPDATE_AND_CREATE_TOPIC, topic_fields(topic)))
+    both.ask(group("answering-time-span"))
+    for number in range(2):
+        both.ask(send(number, "a")._replace(fields=send(number, "a").fields | {"b": topic}))
+    for committed in range(3):
+        commit = {"consumerGroup": "answering-time-span", "topic": topic, "commitOffset": committed}
+        for queue_id in (0, 1):
+            both.ask(Asked(RequestCode.UPDATE_CONSUMER_OFFSET, commit | {"queueId": queue_id}))
+        told = []
+        for answer in both.ask(asked_of(RequestCode.QUERY_CONSUME_TIME_SPAN, topic=topic, group="answering-time-span")):
+            assert answer.code == 0
+            for span in fastjson.loads(answer.body)["consumeTimeSpanSet"]:
+                first, last, consumed = (span[f"{name}TimeStamp"] for name in ("min", "max", "consume"))
+                which = first > 0, last > 0, consumed == first, consumed == last, span["delayTime"] > 0
+                told.append((span["messageQueue"], which))
+        assert len(told) == 4
+        assert told[2:] == told[:2]
+    same(both, asked_of(RequestCode.QUERY_CONSUME_TIME_SPAN, topic="nothing", group=GROUP))
+
+
+@pytest.mark.parametrize(("topic", "offline"), [(TOPIC, True), (TOPIC, False), (EMPTY, False), ("nothing", True)])
+def test_a_group_that_takes_over_where_another_one_is(both: Both, topic: str, offline: bool) -> None:
+    """In a topic that it reads, does not, that has no messages, or is not there."""
+    source, target = "answering-source", f"answering-{topic}-{offline}"
+    for name in (source, target):
+        both.ask(group(name))
+    commit = {"consumerGroup": source, "topic": TOPIC, "queueId": 0, "commitOffset": 7}
+    both.ask(Asked(RequestCode.UPDATE_CONSUMER_OFFSET, commit))
+    cloned = {"srcGroup": source, "destGroup": target, "topic": topic, "offline": offline}
+    same(both, Asked(RequestCode.CLONE_GROUP_OFFSET, cloned))
+    asked = asked_of(RequestCode.QUERY_CONSUMER_OFFSET, consumerGroup=target, setZeroIfNotFound=False, **QUEUE)
+    same(both, asked)
+    assert both.ask(asked)[0].fields.get("offset") == ("7" if topic == TOPIC else None)
+
+
+def test_what_went_in_and_out(both: Both) -> None:
+    """Within the minute, and how much each time."""
+    topic = "answers-counted"
+    both.ask(Asked(RequestCode.UPDATE_AND_CREATE_TOPIC, topic_fields(topic)))
+    for number in range(3):
+        both.ask(send(number, "a")._replace(fields=send(number, "a").fields | {"b": topic}))
+    for most in (2, 1):
+        both.ask(pull(topic=topic, maxMsgNums=most))
+
+    def told_alike(name: str, key: str) -> bool:
+        asked = asked_of(RequestCode.VIEW_BROKER_STATS_DATA, statsName=name, statsKey=key)
+        items = [json.loads(bytes(answer.body))["statsMinute"] if answer.body else {} for answer in both.ask(asked)]
+        theirs, ours = [(item.get("sum", 0), item.get("avgpt")) for item in items]
+        return bool(theirs[0]) and theirs == ours
+
+    for name, key in (
+        ("TOPIC_PUT_NUMS", topic),
+        ("TOPIC_PUT_SIZE", topic),
+        ("GROUP_GET_NUMS", f"{topic}@{GROUP}"),
+        ("GROUP_GET_SIZE", f"{topic}@{GROUP}"),
+    ):
+        wait_for(lambda name=name, key=key: told_alike(name, key), f"both have counted {name}", timeout_s=30)
+
+
+def test_a_group_that_is_online_without_subscriptions(both: Both) -> None:
+    """Is told of with all that it has consumed."""
+    name = "answering-silent"
+    consumer = {"groupName": name, "consumeType": "CONSUME_PASSIVELY", "messageModel": "CLUSTERING"}
+    body = {"clientID": "silent", "producerDataSet": [], "consumerDataSet": [consumer | {"subscriptionDataSet": []}]}
+    both.ask(group(name))
+    for asked in (
+        Asked(RequestCode.UPDATE_CONSUMER_OFFSET, {"consumerGroup": name, "commitOffset": 3} | QUEUE),
+        Asked(RequestCode.HEART_BEAT, {}, json.dumps(body).encode()),
+        asked_of(RequestCode.GET_CONSUMER_LIST_BY_GROUP, consumerGroup=name),
+    ):
+        assert [answer.code for answer in both.ask(asked)] == [0, 0]
+    asked = asked_of(RequestCode.GET_CONSUME_STATS, consumerGroup=name)
+    same(both, asked)
+    assert len(meaning(both.ask(asked)[0])["offsetTable"]) == 2
 
 
 def test_a_group_as_operators_change_it(both: Both) -> None:

@@ -27,6 +27,7 @@ MASTERS_ONLY: Final = frozenset(
         RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST,
         RequestCode.DELETE_SUBSCRIPTIONGROUP,
         RequestCode.INVOKE_BROKER_TO_RESET_OFFSET,
+        RequestCode.CLONE_GROUP_OFFSET,
         RequestCode.END_TRANSACTION,
         RequestCode.RESUME_CHECK_HALF_MESSAGE,
         *(code for code in RequestCode if code.name.startswith("RMQ_TXN_")),

@@ -1,20 +1,21 @@
 """How full topics are and how far their consumers: GET_TOPIC_STATS_INFO (202), GET_CONSUME_STATS (208),
-QUERY_TOPIC_CONSUME_BY_WHO (300), QUERY_TOPICS_BY_CONSUMER (343).
+QUERY_TOPIC_CONSUME_BY_WHO (300), QUERY_CONSUME_TIME_SPAN (303), QUERY_TOPICS_BY_CONSUMER (343).
 
 RocketMQ's AdminBrokerProcessor; spec: requests, sections 5 and 7. `consumeTps` goes by committed offsets
-(`broker/consumption.py`); rates per topic are not counted and are 0.
+(`broker/consumption.py`). To 303 a group waits for what it did not consume of what is there; RocketMQ has it wait since
+1970 where it committed nothing, or where its next message has expired.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqspark.model import MessageQueue
-from rmqspark.protocol.bodies.admin import ConsumeStats, GroupList, OffsetWrapper, TopicOffset, TopicStatsTable
+from rmqspark.protocol.bodies.admin import ConsumeStats, GroupList, QueueTimeSpans, TopicOffset, TopicStatsTable
 from rmqspark.protocol.bodies.route import TopicList
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.admin import (
     GetConsumeStatsRequestHeader,
+    QueryConsumeTimeSpanRequestHeader,
     QueryTopicsByConsumerRequestHeader,
     TopicRequestHeader,
 )
@@ -25,11 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rmqspark.broker.clients import ClientRegistry
-    from rmqspark.broker.config import BrokerConfig
-    from rmqspark.broker.consumption import ConsumptionRates
+    from rmqspark.broker.metrics.statistics import Statistics
     from rmqspark.broker.offsets import ConsumerOffsets
+    from rmqspark.broker.progress import Progress
     from rmqspark.broker.topics import TopicTable
-    from rmqspark.clock import Clock
     from rmqspark.remoting.request import Request
     from rmqspark.store.message_store import MessageStore
 
@@ -39,53 +39,59 @@ class ProgressHandlers:
 
     def __init__(
         self,
-        config: BrokerConfig,
         store: MessageStore,
         topics: TopicTable,
         offsets: ConsumerOffsets,
         clients: ClientRegistry,
-        rates: ConsumptionRates,
-        clock: Clock,
+        progress: Progress,
+        statistics: Statistics,
     ) -> None:
-        self._broker_name = config.broker_name
         self._store = store
         self._topics = topics
         self._offsets = offsets
         self._clients = clients
-        self._rates = rates
-        self._clock = clock
+        self._progress = progress
+        self._statistics = statistics
 
     def routes(self) -> Routes:
         return {
             RequestCode.GET_TOPIC_STATS_INFO: Route(TopicRequestHeader, self.topic_stats),
             RequestCode.GET_CONSUME_STATS: Route(GetConsumeStatsRequestHeader, self.consume_stats),
             RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: Route(TopicRequestHeader, self.consumers_of),
+            RequestCode.QUERY_CONSUME_TIME_SPAN: Route(QueryConsumeTimeSpanRequestHeader, self.time_spans),
             RequestCode.QUERY_TOPICS_BY_CONSUMER: Route(QueryTopicsByConsumerRequestHeader, self.topics_of),
         }
 
     def topic_stats(self, request: Request[TopicRequestHeader]) -> Reply:
         topic = self._topics.require(request.header.topic)
         table = {
-            self._queue(topic.topicName, queue_id): self._extent(topic.topicName, queue_id)
+            self._progress.queue(topic.topicName, queue_id): self._extent(topic.topicName, queue_id)
             for queue_id in range(max(topic.readQueueNums, topic.writeQueueNums))
         }
-        return Reply(body=TopicStatsTable(table).encode())
+        puts = self._statistics.find("TOPIC_PUT_NUMS", topic.topicName)
+        return Reply(body=TopicStatsTable(table, puts.statsMinute.tps if puts else 0.0).encode())
 
     def consume_stats(self, request: Request[GetConsumeStatsRequestHeader]) -> Reply:
         group = request.header.consumerGroup
-        table, per_second = {}, 0.0
+        stats = ConsumeStats({})
         for name in self._consumed_topics(request.header):
             topic = self._topics.get(name)
             if topic is not None:
-                per_second += self._rates.per_second(group, name, self._clock.monotonic_ms())
-                for queue_id in range(topic.readQueueNums):
-                    table[self._queue(name, queue_id)] = self._progress(group, name, queue_id)
-        return Reply(body=ConsumeStats(table, per_second).encode())
+                of_topic = self._progress.of(group, name, range(topic.readQueueNums))
+                stats.offsetTable |= of_topic.offsetTable
+                stats.consumeTps += of_topic.consumeTps
+        return Reply(body=stats.encode())
 
     def consumers_of(self, request: Request[TopicRequestHeader]) -> Reply:
         topic = request.header.topic
         groups = {*self._clients.groups_subscribed_to(topic), *self._offsets.groups_of(topic)}
         return Reply(body=GroupList(sorted(groups)).encode())
+
+    def time_spans(self, request: Request[QueryConsumeTimeSpanRequestHeader]) -> Reply:
+        group, topic = request.header.group, self._topics.require(request.header.topic)
+        queues = range(topic.writeQueueNums)
+        spans = [self._progress.time_span(group, topic.topicName, queue_id) for queue_id in queues]
+        return Reply(body=QueueTimeSpans(spans).encode())
 
     def topics_of(self, request: Request[QueryTopicsByConsumerRequestHeader]) -> Reply:
         return Reply(body=TopicList(self._offsets.topics_of(request.header.group)).encode())
@@ -96,24 +102,9 @@ class ProgressHandlers:
         if header.topicList:
             return [name for name in dict.fromkeys(header.topicList.split(";")) if name]
         topics = [header.topic] if header.topic else self._offsets.topics_of(header.consumerGroup)
-        online = self._clients.consumer_group(header.consumerGroup)
-        return topics if online is None else [name for name in topics if name in online.subscriptions]
+        return [name for name in topics if self._progress.goes_on(header.consumerGroup, name)]
 
     def _extent(self, topic: str, queue_id: int) -> TopicOffset:
         low, high = self._store.queues.bounds(topic, queue_id)
         last_ms = self._store.queues.store_time_at(topic, queue_id, high - 1) if high > low else 0
         return TopicOffset(minOffset=low, maxOffset=high, lastUpdateTimestamp=max(0, last_ms))
-
-    def _progress(self, group: str, topic: str, queue_id: int) -> OffsetWrapper:
-        committed = max(0, self._offsets.committed(group, topic, queue_id) or 0)
-        pulled = self._offsets.pull_offset(group, topic, queue_id) or 0
-        last_ms = self._store.queues.store_time_at(topic, queue_id, committed - 1) if committed else 0
-        return OffsetWrapper(
-            brokerOffset=self._store.queues.max_offset(topic, queue_id),
-            consumerOffset=committed,
-            pullOffset=max(committed, pulled),
-            lastTimestamp=max(0, last_ms),
-        )
-
-    def _queue(self, topic: str, queue_id: int) -> MessageQueue:
-        return MessageQueue(topic, self._broker_name, queue_id)

@@ -33,7 +33,7 @@ from rmqspark.remoting.router import Route, Routes
 
 if TYPE_CHECKING:
     from rmqspark.broker.groups import SubscriptionGroups
-    from rmqspark.broker.metrics.tally import Tally
+    from rmqspark.broker.metrics.counted import Counted
     from rmqspark.broker.sending.appender import Appender
     from rmqspark.broker.topic_publisher import TopicPublisher
     from rmqspark.broker.topics import TopicTable
@@ -55,7 +55,7 @@ class SendBackHandlers:
         topics: TopicTable,
         groups: SubscriptionGroups,
         publisher: TopicPublisher,
-        dead_letters: Tally,
+        counted: Counted,
         clock: Clock,
         entropy: Entropy,
         *,
@@ -66,7 +66,7 @@ class SendBackHandlers:
         self._topics = topics
         self._groups = groups
         self._publisher = publisher
-        self._dead_letters = dead_letters
+        self._counted = counted
         self._clock = clock
         self._entropy = entropy
         self._delay_levels = delay_levels
@@ -94,9 +94,11 @@ class SendBackHandlers:
             is_new = self._topics.ensure_retry(group.groupName, group.retryQueueNums, self._clock.now_ms())
             draft = self._retry(record, group, header.delayLevel)
         await self._stored(draft, is_new_topic=is_new)
-        if is_given_up:
-            with IF_MEMORY_ALLOWS:
-                self._dead_letters.of((group.groupName, self._origin(record)))[0] += 1
+        with IF_MEMORY_ALLOWS:
+            origin = self._origin(record)
+            self._counted.send_backs.of((origin, group.groupName))[0] += 1
+            if is_given_up:
+                self._counted.dead_letters.of((group.groupName, origin))[0] += 1
         return Reply()
 
     def _retry(self, record: Record, group: SubscriptionGroupConfig, delay_level: int) -> Draft:

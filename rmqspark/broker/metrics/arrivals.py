@@ -118,6 +118,12 @@ class Arrivals:
                     await self._count_queue(topic, queue_id, end)
                 await turns.did()
 
+    def totals(self) -> Iterator[tuple[str, int, int]]:
+        """Topic, messages and bytes, of those that got any; as far as it was read."""
+        for name, topic in list(self._topics.items()):
+            if messages := sum(topic.all.counts):
+                yield name, messages, topic.all.total
+
     def by_type(self) -> Iterator[Arrived]:
         """As far as it was read. Topics may come and go meanwhile."""
         for name, topic in list(self._topics.items()):

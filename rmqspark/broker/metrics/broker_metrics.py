@@ -132,7 +132,7 @@ class BrokerMetrics:
             figures.add_histogram(MESSAGE_SIZE, labels, sizes)
         departures = counted.departures
         known = departures.of_what_is_there(self._has_topic, lambda group: group in tables.groups)
-        async for (topic, group), (messages, size_bytes) in known:
+        async for (topic, group), (messages, size_bytes, _) in known:
             out = topic, group, word(self._is_system(topic, group))
             figures.add(MESSAGES_OUT, out, messages)
             figures.add(THROUGHPUT_OUT, out, size_bytes)

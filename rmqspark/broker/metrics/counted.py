@@ -27,6 +27,8 @@ class Counted:
         self.departures = Departures(limit)
         self.dead_letters = Tally(limit)
         """By (group, topic)."""
+        self.send_backs = Tally(limit)
+        """By (topic, group); those that became dead letters, too."""
         self.ends_of_halves = EndsOfHalves()
         self.timers = TimerCounts()
         self.creations = CreationTimes(clock)

@@ -15,10 +15,10 @@ NO_GROUP = ""
 
 
 class Departures(Tally):
-    """Messages and bytes, by (topic, group). Retries and dead letters are not counted, as in RocketMQ."""
+    """Messages, bytes and answers, by (topic, group). Retries and dead letters are not counted, as in RocketMQ."""
 
     def __init__(self, limit: int) -> None:
-        super().__init__(limit, 2)
+        super().__init__(limit, 3)
 
     def count(self, topic: str, group: str, messages: int, size_bytes: int) -> None:
         """Of one answer."""
@@ -26,6 +26,7 @@ class Departures(Tally):
             series = self.of((topic, group))
             series[0] += messages
             series[1] += size_bytes
+            series[2] += 1
 
     def of_what_is_there(
         self, has_topic: Callable[[str], bool], has_group: Callable[[str], bool]

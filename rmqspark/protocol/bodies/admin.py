@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
 from rmqspark.message_queue import MessageQueue
+from rmqspark.protocol import fastjson
 from rmqspark.protocol.bodies.base import Body
-from rmqspark.protocol.bodies.client import SubscriptionData
+from rmqspark.protocol.bodies.client import Queue, SubscriptionData
 from rmqspark.protocol.bodies.route import DataVersion, TopicConfig
 from rmqspark.protocol.headers.types import Int32, Int64
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 
 class ExponentialRetryPolicy(Body):
@@ -152,6 +158,74 @@ class ConsumeStats(Body):
 
     offsetTable: dict[MessageQueue, OffsetWrapper] = {}
     consumeTps: float = 0.0
+
+
+class ConsumeStatsList(Body):
+    """Answers GET_BROKER_CONSUME_STATS. Of each group what it consumes, one item for a topic."""
+
+    consumeStatsList: list[dict[str, list[ConsumeStats]]] = []
+    brokerAddr: str = ""
+    totalDiff: Int64 = 0
+    totalInflightDiff: Int64 = 0
+
+    @classmethod
+    def join(cls, encoded: Mapping[str, Sequence[bytes]], broker_addr: str, diff: int, inflight_diff: int) -> bytes:
+        """The body, of groups and their stats that are encoded already: there may be very many."""
+        frame = cls([], broker_addr, diff, inflight_diff).encode()
+        groups = b",".join(b"{%b:[%b]}" % (fastjson.dumps(name), b",".join(stats)) for name, stats in encoded.items())
+        return frame.replace(b'"consumeStatsList":[]', b'"consumeStatsList":[%b]' % groups, 1)
+
+
+class ConsumeQueueData(Body):
+    """One entry of a consume queue. `eval`: whether the group's compiled filter lets it pass."""
+
+    physicOffset: Int64 = 0
+    physicSize: Int32 = 0
+    tagsCode: Int64 = 0
+    eval: bool = False
+
+
+class ConsumeQueueEntries(Body):
+    """Answers QUERY_CONSUME_QUEUE. `maxQueueIndex` is one past the last."""
+
+    subscriptionData: SubscriptionData | None = None
+    filterData: str | None = None
+    queueData: list[ConsumeQueueData] = []
+    maxQueueIndex: Int64 = 0
+    minQueueIndex: Int64 = 0
+
+
+class QueueTimeSpan(Body):
+    """When the first and the last message of a queue were stored, and the last one that a group consumed; ms, -1 where
+    there is none. `delayTime`: for how long the next one has been waiting."""
+
+    messageQueue: Queue = msgspec.field(default_factory=Queue)
+    minTimeStamp: Int64 = -1
+    maxTimeStamp: Int64 = -1
+    consumeTimeStamp: Int64 = -1
+    delayTime: Int64 = 0
+
+
+class QueueTimeSpans(Body):
+    """Answers QUERY_CONSUME_TIME_SPAN."""
+
+    consumeTimeSpanSet: list[QueueTimeSpan] = []
+
+
+class BrokerStatsItem(Body):
+    """One counter within some time: by how much it grew, how much of that a second, and how much each time."""
+
+    sum: Int64 = 0
+    tps: float = 0.0
+    avgpt: float = 0.0
+
+
+class BrokerStatsData(Body):
+    """Answers VIEW_BROKER_STATS_DATA."""
+
+    statsMinute: BrokerStatsItem = msgspec.field(default_factory=BrokerStatsItem)
+    statsHour: BrokerStatsItem = msgspec.field(default_factory=BrokerStatsItem)
+    statsDay: BrokerStatsItem = msgspec.field(default_factory=BrokerStatsItem)
 
 
 class ResetOffsetBody(Body):

@@ -131,6 +131,28 @@ def test_offsets_outside_a_shorter_log_are_moved_into_it() -> None:
     assert offsets.revision > before
 
 
+def test_a_group_takes_over_where_another_one_is() -> None:
+    """In all queues of a topic; it has a life of its own from then on."""
+    offsets = ConsumerOffsets(most=5)
+    for queue_id, offset in enumerate((5, 6)):
+        offsets.commit("g", "orders", queue_id, offset)
+    offsets.commit("h", "orders", 7, 1)
+    offsets.commit("g", "invoices", 0, 9)
+    before = offsets.revision
+    offsets.clone("g", "h", "orders")
+    assert offsets.revision > before
+    offsets.commit("g", "orders", 0, 8)
+    assert offsets.committed_queues("h", "orders") == {0: 5, 1: 6}
+    with pytest.raises(Busy, match="may have 5"):
+        offsets.clone("g", "i", "orders")
+    before = offsets.revision
+    for source, target in (("h", "h"), ("nobody", "h")):
+        offsets.clone(source, target, "orders")
+    assert (offsets.committed_queues("h", "orders"), offsets.revision) == ({0: 5, 1: 6}, before)
+    assert offsets.committed("h", "invoices", 0) is None
+    assert len(list(offsets)) == offsets._count == 5
+
+
 def test_what_is_deleted_is_forgotten() -> None:
     """A topic or group made anew under an old name starts without offsets, resets and pull offsets."""
     offsets = ConsumerOffsets()

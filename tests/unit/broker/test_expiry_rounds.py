@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 
 import pytest
 
@@ -23,7 +24,12 @@ NOTHING = 1 << 60  # is needed
 class Bench:
     """A store of small files that expire at once, and a disk that is slow until it is told otherwise."""
 
-    def __init__(self, budget_bytes: int | None = None, min_free_bytes: int = 1 << 20) -> None:
+    def __init__(
+        self,
+        budget_bytes: int | None = None,
+        min_free_bytes: int = 1 << 20,
+        delete_when: str = ";".join(map(str, range(24))),
+    ) -> None:
         clock = ManualClock()
         config = StoreConfig(
             mapped_file_size_commit_log=FILE_BYTES,
@@ -31,7 +37,7 @@ class Bench:
             max_hash_slot_num=50,
             max_index_num=200,
             file_reserved_time=0,
-            delete_when=";".join(map(str, range(24))),
+            delete_when=delete_when,
             min_free_bytes=min_free_bytes,
         )
         self.files = MemoryFileSystem(clock=clock, budget_bytes=budget_bytes)
@@ -39,7 +45,7 @@ class Bench:
         self.needed = NOTHING
         self.spared: int | None = None
         self.is_slow = True
-        self._rounds = ExpiryRounds(self.store, self, lambda: self.needed, clock, lambda: self.spared)
+        self.rounds = ExpiryRounds(self.store, self, lambda: self.needed, clock, lambda: self.spared)
 
     async def flushed(self, end_offset: int) -> None:
         if not self.is_slow:
@@ -53,7 +59,7 @@ class Bench:
 
     def run(self) -> int:
         """One round; returns where the log begins after it."""
-        return asyncio.run(self._rounds.run()).min_physical_offset
+        return asyncio.run(self.rounds.run()).min_physical_offset
 
 
 def test_messages_expire_although_no_flush_ends_in_time() -> None:
@@ -66,6 +72,24 @@ def test_messages_expire_although_no_flush_ends_in_time() -> None:
     assert begins[0] == 0
     assert begins[1] < begins[3]
     assert begins[1] > 0
+
+
+def test_what_has_expired_goes_when_an_operator_wants_it() -> None:
+    """Whatever the hour, for as many rounds as in RocketMQ; what is needed stays."""
+    now = datetime.fromtimestamp(ManualClock().now_ms() / 1000, UTC).astimezone()
+    bench = Bench(delete_when=str((now.hour + 12) % 24))
+    bench.is_slow = False
+    bench.fill(3)
+    assert bench.run() == 0
+    bench.rounds.ignore_the_hour()
+    bench.needed = FILE_BYTES
+    assert bench.run() == FILE_BYTES
+    bench.needed = NOTHING
+    ends = []
+    for _ in range(20):
+        bench.fill(1)
+        ends.append(bench.run())
+    assert ends[-1] == ends[-2] > ends[-3]
 
 
 def test_a_full_disk_is_noticed_although_no_flush_ends_in_time() -> None:

@@ -17,13 +17,19 @@ NOW_MS = 1_700_000_000_000
 
 
 def plan(
-    ages_h: list[float], *, used: float = 10, hour: int = 12, was_disk_full: bool = False, **settings: Any
+    ages_h: list[float],
+    *,
+    used: float = 10,
+    hour: int = 12,
+    was_disk_full: bool = False,
+    at_any_hour: bool = False,
+    **settings: Any,
 ) -> RetentionPlan:
     """The plan for files of these ages, oldest first, on a disk of 1,000,000 bytes."""
     files = [LogFile(number * 100, NOW_MS - round(age * HOUR_MS)) for number, age in enumerate(ages_h)]
     disk = DiskUsage(1_000_000, round(1_000_000 - used * 10_000))
     config = replace(StoreConfig(), **settings)
-    return decide(NOW_MS, hour, files, [disk], config, was_disk_full=was_disk_full)
+    return decide(NOW_MS, hour, files, [disk], config, was_disk_full=was_disk_full, at_any_hour=at_any_hour)
 
 
 @pytest.mark.parametrize(
@@ -32,6 +38,8 @@ def plan(
         pytest.param([100, 90, 1], {"hour": 4}, 2, id="expired files go at four"),
         pytest.param([100, 90, 1], {"hour": 5}, 0, id="and at no other hour"),
         pytest.param([100, 90, 1], {"hour": 16, "delete_when": "04;16"}, 2, id="unless it is named too"),
+        pytest.param([100, 90, 1], {"hour": 5, "at_any_hour": True}, 2, id="or an operator wants it"),
+        pytest.param([71, 1], {"hour": 5, "at_any_hour": True}, 0, id="who cannot make files older"),
         pytest.param([72, 71.9, 1], {"hour": 4}, 1, id="expired is exactly 72 hours"),
         pytest.param([5, 3, 1], {"hour": 4, "file_reserved_time": 4}, 1, id="or what is configured"),
         pytest.param([71, 90, 90, 1], {"hour": 4}, 0, id="an older file that stays keeps the ones behind it"),
