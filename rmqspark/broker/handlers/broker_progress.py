@@ -80,5 +80,5 @@ def _require_room(size_bytes: int) -> None:
     if size_bytes > MAX_ANSWER_BYTES:
         raise InvalidArgument(
             f"How far all groups are takes more than {MAX_ANSWER_BYTES} bytes here, and no client reads that.",
-            hint="Ask for one group at a time: mqadmin consumerProgress -g, or rmq group show.",
+            hint="Ask for one group at a time: mqadmin consumerProgress -g, or rmq group describe.",
         )
