@@ -107,6 +107,14 @@ def test_an_audit_shows_both_sides(ok: Run, cli: Run, rmq: Rmq, topic: str) -> N
     assert (untold.code, "The disk is full" in untold.err) == (4, True)  # 1 would be gaps
 
 
+def test_a_version_is_told_as_it_is_said(ok: Run, rmq: Rmq, topic: str) -> None:
+    """It is a name, such as a day: with commas `--version` would not take it."""
+    committed(rmq.namesrv, topic, 20_261_127, "a")
+    for words in (["txn", "list"], ["txn", "describe", topic], ["audit", topic]):
+        shown = ok(*words).out
+        assert ("20261127" in shown, "20,261,127" in shown) == (True, False), shown
+
+
 def test_an_audit_of_what_is_not_there_is_no_gap(cli: Run, processes: Processes) -> None:
     """An exit code of its own, as nobody who answers has: scripts tell the three apart."""
     unknown = cli("audit", "nobody")
