@@ -89,7 +89,7 @@ def _show(shown: Proof) -> None:
 def _row(batch: AuditedBatch, read: str, written: str) -> tuple[Any, ...]:
     return (
         batch.transactionalId,
-        batch.version,
+        str(batch.version),
         read,
         counted(batch.rows, "row"),
         written,

@@ -31,20 +31,31 @@ def json_text(document: Any, indent: int | None = None) -> str:
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, empty: str) -> None:
     """Rows under their headings; numbers to the right; `empty` where there are none.
 
-    A table that is wider than the terminal is wrapped by it and never cut: a number without its last digits is wrong.
+    What is wider than the terminal comes row by row, a value a line: wrapped lines have lost their headings, and
+    nothing is cut, for a number without its last digits is wrong.
     """
+    rows = list(rows)
     drawn = table_text(columns, rows)
-    print(drawn or empty, end="" if drawn else "\n")
+    if _fits(drawn):
+        print(drawn or empty, end="" if drawn else "\n")
+        return
+    for number, row in enumerate(rows):
+        print(end="\n" if number else "")
+        print_facts(dict(zip(columns, row, strict=True)))
 
 
 def fits_terminal(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> bool:
     """Whether the terminal need not wrap a table; a pipe takes any."""
+    return _fits(table_text(columns, rows))
+
+
+def _fits(drawn: str) -> bool:
     if not sys.stdout.isatty():
         return True
     from rich.text import Text
 
     width = get_terminal_size().columns
-    return all(Text.from_ansi(line).cell_len <= width for line in table_text(columns, rows).splitlines())
+    return all(Text.from_ansi(line).cell_len <= width for line in drawn.splitlines())
 
 
 def table_text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
@@ -59,13 +70,13 @@ def table_text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for index, column in enumerate(columns):
         numeric = all(_NUMBER.fullmatch(row[index]) for row in cells)
-        table.add_column(column, justify="right" if numeric else "left", no_wrap=True, overflow="ignore")
+        table.add_column(column, justify="right" if numeric else "left", no_wrap=True)
     for row in cells:
         table.add_row(*row)
     console = Console(width=_ANY_WIDTH, markup=False, emoji=False, highlight=False, soft_wrap=True)
     with console.capture() as drawn:  # rich has its own ideas about a reader that has gone
         console.print(table)
-    return drawn.get()
+    return "".join(f"{line.rstrip()}\n" for line in drawn.get().splitlines())
 
 
 def print_facts(facts: Mapping[str, Any]) -> None:

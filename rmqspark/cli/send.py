@@ -82,7 +82,8 @@ def send(
             if as_json:
                 print(json.dumps(_as_object(receipt)))
             elif sent <= _SHOWN:
-                print(safe(f"{receipt.msg_id}  {receipt.queue}  offset {receipt.queue_offset}"))
+                place = "waits for its time" if any(wait) else f"offset {receipt.queue_offset}"
+                print(safe(f"{receipt.msg_id}  {receipt.queue}  {place}"))
     finally:  # also where a later one failed
         if sent > 1 and not as_json:
             print(f"{sent:,} messages sent to {topic}")

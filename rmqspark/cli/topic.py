@@ -75,10 +75,13 @@ def create(
         list[str] | None,
         typer.Option("--broker", help="Only on this one, which others may have it without; may be repeated."),
     ] = None,
+    exist_ok: Annotated[
+        bool, typer.Option("--exist-ok", help="One that is there already is left as it is, and no error.")
+    ] = False,
     namesrv: Namesrv = None,
     as_json: Json = False,
 ) -> None:
-    """Creates a topic on every broker. Example: rmq topic create orders --queues 8"""
+    """Creates a topic on every broker. Examples: rmq topic create orders --queues 8 | rmq topic create t --exist-ok"""
     from rmqspark.client.admin import AdminClient
 
     with AdminClient(namesrv) as admin:
@@ -90,9 +93,10 @@ def create(
             perm=perm,
             message_type=type_.value,
             brokers=broker or None,
+            exist_ok=exist_ok,
         )
         created = admin.topic(topic)
-    _tell(created, "created", as_json=as_json)
+    _tell(created, "is there" if exist_ok else "created", as_json=as_json)
 
 
 @app.command("update")

@@ -42,8 +42,8 @@ def list_transactions(namesrv: Namesrv = None, as_json: Json = False) -> None:
     rows = [
         (
             s.transactionalId,
-            str(s.epoch),  # a name, not an amount
-            s.version,
+            str(s.epoch),  # a name, not an amount, as is the version
+            str(s.version),
             s.state,
             duration(s.ageMs),
             ", ".join(s.brokers),
@@ -72,10 +72,10 @@ def describe(transactional_id: Id, namesrv: Namesrv = None, as_json: Json = Fals
             "query": state.queryId or "none",
             "coordinator": state.coordinator,
             "epoch": str(state.epoch),
-            "version": state.version,
+            "version": str(state.version),
             "state": state.state,
             "for": duration(state.ageMs),
-            "last committed": "none" if state.lastVersion < 0 else state.lastVersion,
+            "last committed": "none" if state.lastVersion < 0 else str(state.lastVersion),
             "decided by": decided(state.decidedBy, state.decidedAtMs) if state.decidedBy else "nobody yet",
             "brokers": ", ".join(state.brokers) or "none",
             "rows": state.rows,

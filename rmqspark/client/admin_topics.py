@@ -61,7 +61,7 @@ def _exists(topic: str, there: set[str], brokers: Sequence[str]) -> Conflict:
         )
     return Conflict(
         f"Topic {topic!r} exists already.",
-        hint=f"Change it with: rmq topic update {topic}. In Python, exist_ok=True leaves it as it is.",
+        hint=f"Change it with: rmq topic update {topic}. --exist-ok leaves it as it is, in Python exist_ok=True.",
     )
 
 

@@ -60,7 +60,7 @@ def frame_text(rates: Rates, sort: Sort, height: int = _ANY_HEIGHT, keys: str = 
         (_READERS, [_reader(each) for each in readers_sorted(rates.readers, sort)]),
         (
             _TRANSACTIONS,
-            [(t.transactional_id, t.version, t.state, duration(t.age_ms), t.rows) for t in rates.transactions],
+            [(t.transactional_id, str(t.version), t.state, duration(t.age_ms), t.rows) for t in rates.transactions],
         ),
     ]
     shown = [(columns, rows) for columns, rows in tables if rows]

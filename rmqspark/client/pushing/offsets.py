@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from rmqspark.client.futures import at_hand, failing, then
-from rmqspark.errors import BodyError, DamagedFile, RmqError, StoreError
+from rmqspark.errors import BodyError, DamagedFile, InvalidArgument, RmqError, StoreError
 from rmqspark.protocol.bodies.admin import ResetOffsetBody
 
 if TYPE_CHECKING:
@@ -103,7 +103,12 @@ class LocalOffsets:
 
 def local_offsets_path(directory: str | None, client_id: str, group: str) -> Path:
     """Where RocketMQ's clients keep them, unless a directory is named."""
-    root = Path(directory) if directory else Path.home() / ".rocketmq_offsets"
+    root = Path(directory or os.path.expanduser("~/.rocketmq_offsets"))
+    if not directory and not root.is_absolute():  # a user whom the machine does not know, as containers have
+        raise InvalidArgument(
+            "This user has no home directory to keep offsets in.",
+            hint="Say where: config=PushConfig(local_offset_store_dir=...).",
+        )
     return root / client_id / group / "offsets.json"
 
 

@@ -24,6 +24,16 @@ def test_a_topic_is_said_to_be_what_it_is(ok: Run, topic: str) -> None:
     assert ok("topic", "describe", topic).out.startswith(f"{topic} (NORMAL): ")
 
 
+def test_a_topic_that_is_there_may_stay_as_it_is(ok: Run, topic: str) -> None:
+    """A script that prepares what it needs runs a second time."""
+    before = ok("topic", "describe", topic, "--json").json
+    assert ok("topic", "create", topic, "--queues", "9", "--exist-ok").out.startswith(f"Topic {topic} is there: ")
+    assert ok("topic", "create", topic, "--queues", "9", "--exist-ok", "--json").json == before
+    assert ok("topic", "create", f"{topic}-new", "--queues", "9", "--exist-ok").out.endswith(
+        "9 queues (rw) on broker-a\n"
+    )
+
+
 def test_the_life_of_a_topic(ok: Run, cli: Run, rmq: Rmq) -> None:
     """Created, listed, described, changed, and deleted once somebody says so."""
     assert "2 queues (rw) on broker-a" in ok("topic", "create", "lives", "--queues", "2", "--type", "fifo").out

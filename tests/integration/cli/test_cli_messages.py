@@ -127,7 +127,9 @@ def test_a_shard_keeps_its_order_in_one_queue(ok: Run, rmq: Rmq, topic: str) -> 
 def test_a_delay_is_waited_for(ok: Run, rmq: Rmq, topic: str, tmp_path: Path) -> None:
     """By a level, or by a span. What comes late can be consumed as JSON and sent again, then at once."""
     ok("send", topic, "first")
-    ok("send", topic, "late", "--delay", "1")
+    assert ok("send", topic, "late", "--delay", "1").out.endswith(
+        "waits for its time\n"
+    )  # its offset is of where it waits
     ok("send", topic, "later", "--delay", "1500ms")
     wait_until(lambda: len(rmq.messages(topic)) == 3, "all have come")
     waited_ms = {each.body: each.store_timestamp_ms - each.born_timestamp_ms for each in rmq.messages(topic)}

@@ -26,6 +26,25 @@ NO_SUCH_QUERY = 3
 
 WITH_A_CLUSTER = [
     ("sendd hello x", WRONG_COMMAND_LINE, r"No such command 'sendd'. Did you mean 'send'"),
+    ("--json topic list", WRONG_COMMAND_LINE, r"--json goes behind the verb.\n  rmq topic list --json"),
+    (
+        "--namesrv h:1 send here x",
+        WRONG_COMMAND_LINE,
+        r"--namesrv goes behind the verb.\n  rmq send --namesrv HOST:PORT",
+    ),
+    ("topic --namesrv=h:1 list", WRONG_COMMAND_LINE, r"--namesrv goes behind the verb.\n  rmq topic list --namesrv"),
+    (
+        "topic list --context prod",
+        WRONG_COMMAND_LINE,
+        r"--context goes before the verb.\n  rmq --context NAME topic list",
+    ),
+    ("send here --context prod", WRONG_COMMAND_LINE, r"--context goes before the verb.\n  rmq --context NAME send"),
+    (
+        "topic --credentials f list",
+        WRONG_COMMAND_LINE,
+        r"--credentials goes before the verb.\n  rmq --credentials FILE",
+    ),
+    ("--verson", WRONG_COMMAND_LINE, r"No such option: --verson .*--version"),
     ("top --sort size", WRONG_COMMAND_LINE, r"'?size'?.*lag"),
     ("top --interval 0", WRONG_COMMAND_LINE, r"--interval"),
     ("message journey X", FAILED, r"^Error: No message 'X' is in any topic.\n  It takes either id of a message"),

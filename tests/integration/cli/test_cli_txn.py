@@ -107,6 +107,14 @@ def test_an_audit_shows_both_sides(ok: Run, cli: Run, rmq: Rmq, topic: str) -> N
     assert (untold.code, "The disk is full" in untold.err) == (4, True)  # 1 would be gaps
 
 
+def test_a_version_is_told_as_it_is_said(ok: Run, rmq: Rmq, topic: str) -> None:
+    """It is a name, such as a day: with commas `--version` would not take it."""
+    committed(rmq.namesrv, topic, 20_261_127, "a")
+    for words in (["txn", "list"], ["txn", "describe", topic], ["audit", topic]):
+        shown = ok(*words).out
+        assert ("20261127" in shown, "20,261,127" in shown) == (True, False), shown
+
+
 def test_an_audit_of_what_is_not_there_is_no_gap(cli: Run, processes: Processes) -> None:
     """An exit code of its own, as nobody who answers has: scripts tell the three apart."""
     unknown = cli("audit", "nobody")
@@ -179,7 +187,8 @@ def test_what_others_wrote_in_between_is_no_part_of_a_batch() -> None:
 def test_an_audit_of_many_queues_is_summed_up_where_it_is_narrow(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A narrow terminal shows how much in how many queues of each topic; a wide one, or a pipe, the offsets too."""
+    """A narrow terminal shows how much in how many queues of each topic, a narrower one that row by row; a wide one, or
+    a pipe, the offsets too."""
     outputs = [OutputRange("out", "b", number, 5, 9, rows) for number, rows in enumerate((None, 3))]
     gone = OutputRange("out", "b", 7, deleted=2)
     inputs = [InputRange("", "in", f"b{number % 2}", number, 0, 600) for number in range(8)]
@@ -191,11 +200,12 @@ def test_an_audit_of_many_queues_is_summed_up_where_it_is_narrow(
         _show(Proof("q", [batch], [], [], []))
         return capsys.readouterr().out
 
-    narrow = shown(120)
+    narrow, narrower = shown(160), shown(100)
     assert re.search(
         r"4,800 in 8 queues of in +9 rows +7 in 2 queues of out; 2 in 1 queue of out, deleted with it", narrow
     )
-    assert "with --json" in narrow
+    assert "\nwritten    7 in 2 queues of out; 2 in 1 queue of out, deleted with it\n" in narrower
+    assert ("with --json" in narrow, "with --json" in narrower) == (True, True)
     for wide in (shown(1_000), shown(80, terminal=False)):
         assert "in/b1/7 0–600" in wide
         assert "out/b/1 5–9 (3 rows of them), out/b/7 (2 rows deleted with the topic)" in wide

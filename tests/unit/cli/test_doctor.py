@@ -1,11 +1,16 @@
-"""What `rmq doctor` asks of Spark's libraries is what `pip install 'rmqspark[spark]'` asks."""
+"""`rmq doctor` asks of Spark's libraries what `pip install 'rmqspark[spark]'` asks, and finds Java for everybody."""
 
 from __future__ import annotations
 
 import tomllib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rmqspark.cli.doctor import FOR_SPARK
+from rmqspark.cli.java import Java, find_java
+
+if TYPE_CHECKING:
+    import pytest
 
 PROJECT = Path(__file__).parents[3] / "pyproject.toml"
 
@@ -21,3 +26,14 @@ def test_versions_are_those_that_are_installed() -> None:
     """A PySpark that pip would not take is none that doctor calls good."""
     extras = tomllib.loads(PROJECT.read_text())["project"]["optional-dependencies"]
     assert [requirement(name) for name in FOR_SPARK] == extras["spark"]
+
+
+def test_java_is_found_by_who_has_no_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Containers run programs as users whose home is not there, or whom the machine does not know."""
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\necho 'openjdk version \"17.0.15\" 2025-04-15' >&2\n")
+    java.chmod(0o700)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path / "gone"))
+    assert find_java() == Java(good=True, story=f"17 ({java})")

@@ -117,15 +117,21 @@ def test_a_row_that_its_headings_do_not_fit_is_not_printed() -> None:
         print_table(("topic", "brokers"), [("orders", "normal", 1)], empty="")
 
 
-def test_a_narrow_terminal_cuts_no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What does not fit is wrapped by the terminal; a figure without its last digits would be another one."""
+def test_numbers_are_under_each_other() -> None:
+    """One sees at a glance which is the largest, and nothing hangs over the end of a line."""
+    text = table_text(("topic", "messages", "state"), [("a", 1, "ok"), ("b", 1_234_567, "silent")])
+    assert text.splitlines()[2:] == ["a               1   ok", "b       1,234,567   silent"]
+    assert text.splitlines()[0] == "topic    messages   state"
+
+
+def test_a_table_that_a_terminal_would_wrap_is_told_row_by_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wrapped line belongs to no heading any more, and a figure without its last digits would be another one."""
     terminal = Terminal()
     monkeypatch.setattr(sys, "stdout", terminal)
-    monkeypatch.setenv("COLUMNS", "40")
-    columns = [f"column {number}" for number in range(10)]
-    print_table(columns, [[1_234_567] * 10], empty="")
-    assert terminal.getvalue().count("1,234,567") == 10
-    assert all(column in terminal.getvalue() for column in columns)
+    monkeypatch.setenv("COLUMNS", "20")
+    print_table(("group", "members", "lag"), [("billing", 1, 1_234_567), ("mail", 2, None)], empty="")
+    told = "group    billing\nmembers  1\nlag      1,234,567\n\ngroup    mail\nmembers  2\nlag      unknown\n"
+    assert terminal.getvalue() == told
 
 
 def test_json_is_one_line_in_a_pipe(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

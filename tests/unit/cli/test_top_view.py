@@ -27,7 +27,7 @@ BROKERS = (
     BrokerRates("broker-b", "c", "h:2", None, None, 0.25, None, "Connection refused.", 14_000),
     BrokerRates("broker-c", "c", "h:3", None, None, None, None, "Connection refused.", None),
 )
-OPEN = (OpenTransaction("T", 3, "version 3 is being written", 61_000, 1_000),)
+OPEN = (OpenTransaction("T", 1_003, "version 1003 is being written", 61_000, 1_000),)
 FRAME = Rates(1_700_000_000_000, 1_234.56, None, 7, BROKERS, TOPICS, READERS, OPEN, ("broker-b: refused",))
 
 
@@ -92,7 +92,7 @@ def test_all_of_it_is_there() -> None:
     assert cells["done"] == "group 0 0.0 - -"
     assert cells["new"] == "group unknown unknown - unknown"
     assert cells["billing"] == "query, running 60 50.0 3 s 2 s"
-    assert cells["T"] == "3 version 3 is being written 61 s 1,000"
+    assert cells["T"] == "1003 version 1003 is being written 61 s 1,000"
     assert sum(line.startswith("topic-") for line in lines) == 100
 
 
