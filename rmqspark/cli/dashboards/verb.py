@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from rmqspark.cli.commands import VerbGroup
-from rmqspark.cli.options import Json, said_path
+from rmqspark.cli.options import Json, Yes, confirm, said_path
 from rmqspark.cli.output import print_json
 from rmqspark.errors import InvalidArgument
 
@@ -27,16 +27,17 @@ def export(
         str | None,
         typer.Option(metavar="NAME", help="The data source in Grafana that is chosen at first. Default: Grafana's."),
     ] = None,
+    yes: Yes = False,
     as_json: Json = False,
 ) -> None:
     """Writes dashboards for Grafana and rules for Prometheus.
 
     They go by the names that RocketMQ's brokers (5.1.4 and newer) and ours have on the wire; those of Spark queries and
-    exactly-once transactions are ours alone. Files of an earlier export are replaced.
+    exactly-once transactions are ours alone. It asks before it replaces files that say something else.
 
     Example: rmq dashboards export -o monitoring --datasource Prometheus
     """
-    written = _write(directory, datasource)
+    written = _write(directory, datasource, yes=yes)
     if as_json:
         dashboards, rules = written[:-1], written[-1]
         print_json({"dashboards": [str(path) for path in dashboards], "rules": str(rules)})
@@ -50,7 +51,7 @@ def export(
     print(f"  rule_files: [{json.dumps(str(written[-1].resolve()))}]")
 
 
-def _write(directory: Path, datasource: str | None) -> list[Path]:
+def _write(directory: Path, datasource: str | None, *, yes: bool) -> list[Path]:
     """The dashboards' files, and at the end the rules'."""
     from rmqspark.cli.dashboards.grafana import dashboard_json
     from rmqspark.cli.dashboards.overview import OVERVIEW
@@ -65,6 +66,14 @@ def _write(directory: Path, datasource: str | None) -> list[Path]:
         for each in (OVERVIEW, TOPICS, SPARK)
     } | {RULES_FILE: rules_yaml()}
     directory.mkdir(parents=True, exist_ok=True)
+    others = [name for name, text in files.items() if _says_else(directory / name, text)]
+    if others:
+        confirm(f"{directory} has {' and '.join(others)} with other contents. Replace them?", yes=yes)
     for name, text in files.items():
         (directory / name).write_text(text, encoding="utf-8")
     return [directory / name for name in files]
+
+
+def _says_else(path: Path, text: str) -> bool:
+    """Whether there is such a file, of an earlier version or changed by hand."""
+    return path.exists() and path.read_bytes() != text.encode()

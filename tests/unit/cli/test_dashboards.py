@@ -280,7 +280,7 @@ def _exported(*words: str) -> Any:
 
 
 def test_files_are_written_and_the_next_step_is_said(tmp_path: Path) -> None:
-    """In a directory that is made for them; once more replaces them."""
+    """In a directory that is made for them; once more changes nothing."""
     into = tmp_path / "a" / "b"
     for _ in range(2):
         outcome = _exported("-o", str(into), "--datasource", "Prom")
@@ -291,6 +291,20 @@ def test_files_are_written_and_the_next_step_is_said(tmp_path: Path) -> None:
     assert f'rule_files: ["{into / "rmqspark-rules.yml"}"]' in outcome.stdout
     assert json.loads((into / "rmqspark-overview.json").read_text())["uid"] == "rmqspark-overview"
     assert yaml.safe_load((into / "rmqspark-rules.yml").read_text())["groups"]
+
+
+def test_what_was_changed_by_hand_is_replaced_only_with_leave(tmp_path: Path) -> None:
+    """Thresholds are made to be changed; without a terminal there is nobody to ask. Nothing is written then."""
+    assert _exported("-o", str(tmp_path)).exit_code == 0
+    rules, overview = tmp_path / "rmqspark-rules.yml", tmp_path / "rmqspark-overview.json"
+    rules.write_text("mine")
+    overview.unlink()
+    refused = _exported("-o", str(tmp_path)).exception
+    assert isinstance(refused, InvalidArgument)
+    assert "has rmqspark-rules.yml with other contents" in str(refused)
+    assert (rules.read_text(), overview.exists()) == ("mine", False)
+    assert _exported("-o", str(tmp_path), "--yes").exit_code == 0
+    assert rules.read_text() == rules_yaml()
 
 
 def test_files_have_a_place_where_none_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
