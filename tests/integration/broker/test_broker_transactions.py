@@ -507,7 +507,7 @@ async def test_what_is_voted_for_while_a_round_of_retention_waits_for_the_disk_i
         journal._start_physical = store.end_offset
         assert (await broker._parts.resolver.vote(Vote(T, prepared.epoch, 0, [held]))).yes
 
-    def expire(now_ms: int, *, keep_from: int, spare_from: int | None) -> None:
+    def expire(now_ms: int, *, keep_from: int, spare_from: int | None, at_any_hour: bool) -> None:
         kept.append(keep_from)
 
     with pytest.MonkeyPatch.context() as patched:

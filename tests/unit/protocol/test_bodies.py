@@ -173,6 +173,8 @@ def strategy_for(kind: Any) -> st.SearchStrategy[Any]:
         return st.one_of([strategy_for(option) for option in kind.types])
     if isinstance(kind, msgspec.inspect.DictType):
         return st.dictionaries(strategy_for(kind.key_type), strategy_for(kind.value_type), max_size=2)
+    if isinstance(kind, msgspec.inspect.TupleType):
+        return st.tuples(*map(strategy_for, kind.item_types))
     if isinstance(kind, msgspec.inspect.ListType):
         return st.lists(strategy_for(kind.item_type), max_size=2)
     if isinstance(kind, msgspec.inspect.IntType):
