@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from rmqspark.protocol.commands.command import Buffer
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Callable
 
     import msgspec
 
@@ -31,7 +31,11 @@ class Reply(NamedTuple):
 _DONE: Final = Reply()
 
 
-async def reply_after(change_is_kept: Awaitable[None], reply: Reply = _DONE) -> Reply:
-    """The reply to a change, when that is as safe as its sender is to believe. Raises what keeping it raises."""
-    await change_is_kept
+async def reply_after(keep: Callable[[], Awaitable[None]], reply: Reply = _DONE) -> Reply:
+    """The reply to a change, when that is as safe as its sender is to believe. Raises what keeping it raises.
+
+    Begun here: what was begun before would be kept, with the lock it holds, by the traceback of an error that ends this
+    while it waits, as where memory has run out.
+    """
+    await keep()
     return reply

@@ -105,7 +105,7 @@ class ConsumerOffsetHandlers:
         for each, offset in targets.items():
             self._offsets.reset(header.group, header.topic, each, offset)
         table = {MessageQueue(header.topic, self._broker_name, each): offset for each, offset in targets.items()}
-        return reply_after(self._tables.save(), Reply(body=ResetOffsetBody(table).encode()))
+        return reply_after(self._tables.save, Reply(body=ResetOffsetBody(table).encode()))
 
     def resets(self, request: Request[ConsumerGroupRequestHeader]) -> Reply:
         """What the reader says it has carried out is settled; the answer is what it has not."""

@@ -8,6 +8,7 @@ the attributes of a configuration are changes to those of the group.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -86,7 +87,7 @@ class GroupHandlers:
                 f"Group {group!r} belongs to the broker.", hint="Only groups of users can be deleted."
             )
         self._tables.forget_group(group, with_offsets=bool(request.header.cleanOffset))
-        return reply_after(self._tables.save())
+        return reply_after(self._tables.save)
 
     def config(self, request: Request[GetSubscriptionGroupConfigRequestHeader]) -> Reply:
         return Reply(body=self._groups.require(request.header.group).encode())
@@ -123,7 +124,7 @@ class GroupHandlers:
         if readable is not None:
             self._groups.forbid_pulls(group, topic, self._clock.now_ms(), forbidden=not readable)
         told = Reply(body=GroupForbidden(group, topic, self._groups.may_pull(group, topic)).encode())
-        return told if readable is None else reply_after(self._tables.save(), told)
+        return told if readable is None else reply_after(self._tables.save, told)
 
     def _put_all(self, told: list[SubscriptionGroupConfig]) -> Awaitable[Reply]:
         """All are checked before the first is taken."""
@@ -138,7 +139,7 @@ class GroupHandlers:
         except RmqError:
             creation.failed()
             raise
-        return reply_after(creation.until(self._tables.save()))
+        return reply_after(partial(creation.until, self._tables.save))
 
     def _changed(self, told: SubscriptionGroupConfig) -> SubscriptionGroupConfig:
         """As told, with the attributes that it then has."""

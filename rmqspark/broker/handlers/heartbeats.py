@@ -77,7 +77,7 @@ class HeartbeatHandlers:
             self._clients.register_producer(producer.groupName, member)
         made_topics = [self._register(consumer, member, data.withoutSub) for consumer in data.consumerDataSet]
         reply = Reply(extra=_HEARTBEAT_V2)
-        return reply_after(self._publisher.publish(), reply) if any(made_topics) else reply
+        return reply_after(self._publisher.publish, reply) if any(made_topics) else reply
 
     def unregister(self, request: Request[UnregisterClientRequestHeader]) -> Reply:
         header, connection_id = request.header, request.connection.id

@@ -57,7 +57,7 @@ class LeaseHandlers:
         )
         held += self._take(group, client_id, body.take, run)
         reply = Reply(body=GroupLeasesAnswerBody(self._locks.lease_ms, held, run).encode())
-        return reply if self._tables.lease_file.is_saved else reply_after(self._tables.save(), reply)
+        return reply if self._tables.lease_file.is_saved else reply_after(self._tables.save, reply)
 
     def _run(self, group: str, client_id: str, run: int | None, body: GroupLeasesBody) -> int:
         """The number of the run that asks. Raises LeaseLost for one that a later run has taken over from."""

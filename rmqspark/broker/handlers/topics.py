@@ -9,6 +9,7 @@ Left out: static topics.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -113,7 +114,7 @@ class TopicHandlers:
         if self._topics.is_system(topic):
             raise InvalidName(f"Topic {topic!r} belongs to the broker.", hint="Only topics of users can be deleted.")
         self._deletion.forget(topic)
-        return reply_after(self._publisher.publish())
+        return reply_after(self._publisher.publish)
 
     def config(self, request: Request[TopicRequestHeader]) -> Reply:
         return Reply(body=self._topics.require(request.header.topic).encode())
@@ -153,9 +154,9 @@ class TopicHandlers:
         self._topics.require_room([config.topicName for config in configs])
         now_ms = self._clock.now_ms()
         if any([self._topics.put(config, now_ms) for config in configs]):
-            return reply_after(creation.until(self._publisher.publish()))
+            return reply_after(partial(creation.until, self._publisher.publish))
         # The request before, which made it so, may have met a full disk.
-        return reply_after(creation.until(self._publisher.save()))
+        return reply_after(partial(creation.until, self._publisher.save))
 
     def _check(self, config: TopicConfig) -> None:
         name = check_topic(config.topicName)

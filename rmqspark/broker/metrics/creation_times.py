@@ -9,7 +9,7 @@ from rmqspark.broker.metrics.figures import word
 from rmqspark.broker.metrics.histograms import Histogram
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Callable
 
     from rmqspark.broker.metrics.families import Family
     from rmqspark.broker.metrics.figures import Figures
@@ -26,10 +26,10 @@ class Creation:
         self._labels = labels
         self._began_ms = began_ms
 
-    async def until(self, kept: Awaitable[None]) -> None:
+    async def until(self, keep: Callable[[], Awaitable[None]]) -> None:
         """Ends it with this, which is the last of it. Raises what that raises."""
         try:
-            await kept
+            await keep()
         except BaseException:
             self.failed()
             raise
