@@ -65,13 +65,13 @@ class BadRecords:
         def attempt() -> list[SendReceipt]:
             return self._delivery.deliver(parcel, Target(), _SEND.send_msg_timeout)
 
-        patiently(attempt, self._retry.on_the_way, self._client.clock)
+        patiently(attempt, self._retry.under_way, self._client.clock)
 
 
 def check_bad_records_topic(client: ClusterClient, topic: str, retry: RetryPolicy) -> None:
     """Raises TopicNotFound where nothing could be sent to: before the query reads, not at its first bad body."""
     try:
-        patiently(lambda: client.publish_queues(topic), retry.at_the_beginning, client.clock)
+        patiently(lambda: client.publish_queues(topic), retry.beginning, client.clock)
     except TopicNotFound as missing:
         missing.hint = f"badRecordsTopic must be there. Create it with: rmq topic create {topic}"
         raise

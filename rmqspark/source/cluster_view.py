@@ -299,11 +299,11 @@ class ClusterView:
         }
 
     def _patiently(self, ask: Callable[[], T], *, besides: tuple[type[RmqError], ...] = ()) -> T:
-        return patiently(ask, self._retry.at_the_beginning, self._clock, besides=besides)
+        return patiently(ask, self._retry.beginning, self._clock, besides=besides)
 
     def _for_long(self, ask: Callable[[], T]) -> T:
         """As patiently as a query may that runs."""
-        patience = self._retry.at_the_beginning if self._snapshot is None else self._retry.on_the_way
+        patience = self._retry.beginning if self._snapshot is None else self._retry.under_way
         return patiently(ask, patience, self._clock)
 
 

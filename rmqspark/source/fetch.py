@@ -88,7 +88,7 @@ class _Chunks:
         """The answer; asked again where that may help; of messages that have expired, or went with their topic, where
         to go on."""
         try:
-            return answer(ahead, partial(self._request, at), self._options.retry.on_the_way, self._clock)
+            return answer(ahead, partial(self._request, at), self._options.retry.under_way, self._clock)
         except OffsetMoved as moved:
             next_offset = min(moved.next_offset, self._wanted.end)
             if next_offset > at:
@@ -113,7 +113,7 @@ class _Chunks:
 
 def able(client: ClusterClient, broker: BrokerClient, options: TaskOptions) -> Capabilities:
     """What a broker can do. Raises what a last try raised."""
-    return patiently(broker.capabilities, options.retry.on_the_way, client.clock)
+    return patiently(broker.capabilities, options.retry.under_way, client.clock)
 
 
 def _request(client: ClusterClient, wanted: QueueRange, options: TaskOptions, *, is_filtered: bool) -> Request:

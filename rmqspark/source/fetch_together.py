@@ -78,7 +78,7 @@ class _Rounds:
     def _receive(self, ahead: Future[FoundRanges], left: Sequence[QueueRange]) -> FoundRanges | None:
         """The answer; asked again where that may help. None where the topic of the first range is gone."""
         try:
-            return answer(ahead, partial(self._request, left), self._options.retry.on_the_way, self._clock)
+            return answer(ahead, partial(self._request, left), self._options.retry.under_way, self._clock)
         except TOPIC_IS_GONE:
             self._lose(left[0], left[0].end, DELETED)
             return None

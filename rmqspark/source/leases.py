@@ -33,7 +33,7 @@ def make_sure(
     steps = renewal({wanted.queue: each.number for wanted, each in zip(read, held, strict=True) if each.number})
     broker, first = client.broker(read[0].queue.broker_name), held[0]
     member = Member(first.group, first.member, {broker.name: first.run})
-    answer = patiently(lambda: lease(broker, member, steps).result(), retry.on_the_way, client.clock)
+    answer = patiently(lambda: lease(broker, member, steps).result(), retry.under_way, client.clock)
     for queue in steps.keep:
         if queue not in answer.granted:
             raise lease_lost(queue, first.group)

@@ -27,9 +27,9 @@ class RetryPolicy(NamedTuple):
         return tuple(min(self.interval_ms * 5 ** min(turn, 8), longest) for turn in range(self.retries))
 
     @property
-    def at_the_beginning(self) -> Patience:
+    def beginning(self) -> Patience:
         return Patience(self.pauses_ms)
 
     @property
-    def on_the_way(self) -> Patience:
+    def under_way(self) -> Patience:
         return Patience(self.pauses_ms, self.for_ms)

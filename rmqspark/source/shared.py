@@ -158,7 +158,7 @@ class SharedGroup:
             client_id = start.member or self._sharing.draw_member(self._client.ip, self._client.entropy)
             self._membership = self._join_as(self._client, Member(start.group, client_id), self._options.tags)
         membership = self._membership
-        patiently(lambda: membership.announce(queues), self._options.retry.on_the_way, self._client.clock)
+        patiently(lambda: membership.announce(queues), self._options.retry.under_way, self._client.clock)
         return membership
 
     def _wanted(self, membership: Membership, had: Iterable[MessageQueue], snapshot: Snapshot) -> set[MessageQueue]:
@@ -178,7 +178,7 @@ class SharedGroup:
 
     def _ask(self, membership: Membership, asked: Steps) -> dict[MessageQueue, Grant]:
         """All brokers concerned, the requests on their way before the first answer is awaited."""
-        return patiently(lambda: self._ask_all(membership, asked), self._options.retry.on_the_way, self._client.clock)
+        return patiently(lambda: self._ask_all(membership, asked), self._options.retry.under_way, self._client.clock)
 
     def _ask_all(self, membership: Membership, asked: Steps) -> dict[MessageQueue, Grant]:
         names = {queue.broker_name for queue in (*asked.keep, *asked.take)}
