@@ -87,7 +87,7 @@ def test_an_example_works_as_it_stands(mq: Any, rmq: Any, around: dict[str, str]
             continue
         words = example.replace(f"{AN_ID} --topic orders", receipt.msg_id).replace(AN_ID, receipt.msg_id)
         words = re.sub(r"\brmq-store\b|/data/broker-a", str(mq.directory), words)
-        yes = " --yes" if re.search(r" (delete|remove|set) ", words) else ""
+        yes = " --yes" if re.search(r" (delete|remove|set|dashboards export) ", words) else ""
         outcome = typed(f"{words}{yes} {BRIEFLY.get(name, '')}", around, stdin="one\ntwo\n")
         if name in (*OF_QUERIES, "context show"):
             assert isinstance(outcome.exception, NotFound) or (name, outcome.exit_code) == ("audit", 3), example
