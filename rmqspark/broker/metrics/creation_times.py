@@ -30,7 +30,7 @@ class Creation:
         """Ends it with this, which is the last of it. Raises what that raises."""
         try:
             await keep()
-        except BaseException:
+        except BaseException:  # also of a request that is cancelled: it is counted, and raised on
             self.failed()
             raise
         self._ended("success")

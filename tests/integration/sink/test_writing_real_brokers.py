@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -270,28 +271,33 @@ def test_a_task_that_begins_while_the_cluster_restarts_waits(mq: LocalCluster) -
     assert (written.rows, clock.monotonic_ms() - begun_ms) == (1, sum(BEGINNING.pauses_ms[:2]))
 
 
-def test_a_task_that_begins_while_the_only_broker_restarts_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its topics are known to nobody then. They are not said to be missing, nor made."""
-    clock = ManualClock()
-    rows = [pa.record_batch({"body": pa.array([b"row"])})]
+A_ROW = [pa.record_batch({"body": pa.array([b"row"])})]
+
+
+@contextmanager
+def only_broker_away(clock: ManualClock) -> Iterator[tuple[LocalCluster, ClusterClient]]:
+    """A cluster whose broker has topic `late` and is stopped."""
     with cluster() as one, ClusterClient(one.namesrv, clock=clock) as client:
         with AdminClient(one.namesrv) as admin:
             admin.create_topic("late", queues=3)
         one.stop_broker("broker-a")
+        yield one, client
+
+
+def test_a_task_that_begins_while_the_only_broker_restarts_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its topics are known to nobody then. They are not said to be missing, nor made."""
+    clock = ManualClock()
+    with only_broker_away(clock) as (one, client):
         with pytest.raises(Unreachable, match="No broker is registered"):
-            WriteTask(client, SinkOptions(topic="late", auto_create_topic=True), AtLeastOnce(client)).write(rows)
+            WriteTask(client, SinkOptions(topic="late", auto_create_topic=True), AtLeastOnce(client)).write(A_ROW)
         monkeypatch.setattr(clock, "sleep_ms", lambda ms: one.start_broker("broker-a"))
-        assert WriteTask(client, SinkOptions(topic="late"), AtLeastOnce(client)).write(rows).rows == 1
+        assert WriteTask(client, SinkOptions(topic="late"), AtLeastOnce(client)).write(A_ROW).rows == 1
 
 
 def test_a_task_of_a_stream_waits_for_its_broker_for_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     """A job may have been told a wrong address; a query that runs has not, and ends if its task fails."""
     clock = ManualClock()
-    rows = [pa.record_batch({"body": pa.array([b"row"])})]
-    with cluster() as one, ClusterClient(one.namesrv, clock=clock) as client:
-        with AdminClient(one.namesrv) as admin:
-            admin.create_topic("late", queues=3)
-        one.stop_broker("broker-a")
+    with only_broker_away(clock) as (one, client):
         away, begun_ms, advance = ["broker-a"], clock.monotonic_ms(), clock.sleep_ms
 
         def pass_time(duration_ms: int) -> None:
@@ -300,5 +306,5 @@ def test_a_task_of_a_stream_waits_for_its_broker_for_a_minute(monkeypatch: pytes
                 one.start_broker(away.pop())
 
         monkeypatch.setattr(clock, "sleep_ms", pass_time)
-        written = WriteTask(client, SinkOptions(topic="late", streaming=True), AtLeastOnce(client)).write(rows)
+        written = WriteTask(client, SinkOptions(topic="late", streaming=True), AtLeastOnce(client)).write(A_ROW)
         assert written.rows == 1
