@@ -10,6 +10,7 @@ from rmqspark.txn.coordinator.peers import Peers
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from rmqspark.broker.group_leases import GroupLeases
     from rmqspark.broker.parts import Given
     from rmqspark.broker.safety import Safety
     from rmqspark.broker.sending.appender import Appender
@@ -30,6 +31,7 @@ def coordination(
     safety: Safety,
     appender: Appender,
     participant_here: ParticipantHere,
+    leases: GroupLeases,
 ) -> Coordination:
     """A coordinator with its ledger replayed. Raises DamagedFile for a ledger that cannot be read."""
     config, store_config, clock = given.config, given.store_config, given.clock
@@ -50,10 +52,7 @@ def coordination(
         flush_to=safety.flushed,
         participant_here=participant_here,
         commit_here=_committing(store, tables, clock),
-        save_offsets=tables.save,
-        leases_here=lambda group, member, run, leases: tables.locks.keep(
-            group, member, leases, clock.monotonic_ms(), run
-        ),
+        leases_here=leases,
     )
 
 

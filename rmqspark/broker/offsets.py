@@ -135,12 +135,12 @@ class ConsumerOffsets:
 
     def load(self, table: ConsumerOffsetTable) -> None:
         """Takes over a stored table. Keys that are not `topic@group` are left out, as RocketMQ does."""
-        self._replace(_by_pair(table))
+        self._replace(by_pair(table))
 
     def follow(self, table: ConsumerOffsetTable) -> set[tuple[str, str]]:
         """Takes over what a master's table says, and returns the topics and groups that it names; of others nothing
         changes."""
-        told = _by_pair(table)
+        told = by_pair(table)
         changed = {pair: queues for pair, queues in told.items() if self._committed.get(pair) != queues}
         self._replace(changed)
         self.revision += len(changed)
@@ -177,7 +177,7 @@ class ConsumerOffsets:
         self.resets.forget(lambda queue: concerned(queue.topic, queue.group))
 
 
-def _by_pair(table: ConsumerOffsetTable) -> dict[tuple[str, str], dict[int, int]]:
+def by_pair(table: ConsumerOffsetTable) -> dict[tuple[str, str], dict[int, int]]:
     """Offsets by topic and group, then queue."""
     keys = {key: key.partition("@") for key in table.offsetTable}
     return {(topic, group): table.offsetTable[key] for key, (topic, _, group) in keys.items() if topic and group}

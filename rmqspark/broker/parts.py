@@ -21,12 +21,14 @@ from rmqspark.broker.delays.deliveries import Deliveries
 from rmqspark.broker.delays.timed_messages import TimedMessages
 from rmqspark.broker.expiry_rounds import ExpiryRounds
 from rmqspark.broker.flusher import Flusher
+from rmqspark.broker.group_leases import GroupLeases
 from rmqspark.broker.half_messages import HalfMessages
 from rmqspark.broker.handlers.heartbeats import HeartbeatHandlers
 from rmqspark.broker.handlers.pulls import PullHandlers
 from rmqspark.broker.metrics.broker_metrics import BrokerMetrics
 from rmqspark.broker.metrics.counted import Counted
 from rmqspark.broker.metrics.statistics import Statistics
+from rmqspark.broker.offset_log import OffsetLog
 from rmqspark.broker.participation import participation
 from rmqspark.broker.pull_permits import PullPermits
 from rmqspark.broker.queries import SparkQueries
@@ -115,6 +117,12 @@ class Parts:
             self.role = MasterRole(given, store, tables, self.accounts)
         self.safety = Safety(self.flusher, sync_flush=given.store_config.syncs_flush, replicas=self.role.waiters)
         self.appender = Appender(store, self.safety, self.stats, self.counted)
+        self.offset_log = OffsetLog(
+            store, tables.offsets, clock, append=self.appender.append_together, flush_to=self.safety.flushed
+        )
+        self.leases = GroupLeases(config.broker_name, tables, self.offset_log, clock)
+        if not config.is_slave:
+            self.offset_log.replay()
 
         self.halves = HalfMessages(
             store,
@@ -149,7 +157,7 @@ class Parts:
             sync_flush=given.store_config.syncs_flush,
             max_message_bytes=given.store_config.max_message_size,
         )
-        self.coordination = coordination(given, store, tables, self.safety, self.appender, self.resolver)
+        self.coordination = coordination(given, store, tables, self.safety, self.appender, self.resolver, self.leases)
         self.guard = guard_of(config, self.accounts, store, self.coordination.inputs)
         self.expiry = ExpiryRounds(store, self.flusher, self.needed_offset, clock, self._spared_offset)
 

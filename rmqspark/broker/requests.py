@@ -181,7 +181,7 @@ def _about_reads(given: Given, parts: Parts) -> Iterator[Routes]:
     yield ConsumerOffsetHandlers(config, store, tables, given.clock).routes()
     yield parts.heartbeats.routes()
     yield LockHandlers(config, tables.locks, tables.topics, tables.groups, given.clock).routes()
-    yield LeaseHandlers(config, tables, given.clock).routes()
+    yield LeaseHandlers(parts.leases, tables.locks.lease_ms).routes()
 
 
 def _about_administration(given: Given, parts: Parts) -> Iterator[Routes]:

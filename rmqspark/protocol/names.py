@@ -31,17 +31,20 @@ SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
 TIMER_TOPIC: Final = "rmq_sys_wheel_timer"
 HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP_HALF_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
-HALF_BATCH_TOPIC: Final = "RMQ_SYS_TRANS_HALF_BATCH_TOPIC"  # these four are ours
+HALF_BATCH_TOPIC: Final = "RMQ_SYS_TRANS_HALF_BATCH_TOPIC"  # these five are ours
 OP_HALF_BATCH_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_BATCH_TOPIC"
 TXN_LEDGER_TOPIC: Final = "RMQ_SYS_TXN_LEDGER_TOPIC"
 VOUCHER_TOPIC: Final = "RMQ_SYS_VOUCHER_TOPIC"
+GROUP_OFFSET_TOPIC: Final = "RMQ_SYS_GROUP_OFFSET_TOPIC"
 CHECK_MAX_TIME_TOPIC: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
 SELF_TEST_TOPIC: Final = "SELF_TEST_TOPIC"
 OFFSET_MOVED_EVENT_TOPIC: Final = "OFFSET_MOVED_EVENT"
 BENCHMARK_TOPIC: Final = "BenchmarkTest"
 TRACE_TOPIC: Final = "RMQ_SYS_TRACE_TOPIC"
 
-HIDDEN_TOPICS: Final = frozenset({HALF_BATCH_TOPIC, OP_HALF_BATCH_TOPIC, TXN_LEDGER_TOPIC, VOUCHER_TOPIC})
+HIDDEN_TOPICS: Final = frozenset(
+    {HALF_BATCH_TOPIC, OP_HALF_BATCH_TOPIC, TXN_LEDGER_TOPIC, VOUCHER_TOPIC, GROUP_OFFSET_TOPIC}
+)
 """Topics that the broker alone writes to and reads; they are in no table and no listing."""
 
 NOT_SENDABLE: Final = HIDDEN_TOPICS | {
@@ -68,6 +71,9 @@ INNER_PRODUCER_GROUP: Final = "CLIENT_INNER_PRODUCER"
 
 CHECK_GROUP: Final = "CID_RMQ_SYS_TRANS"
 """The group whose committed offsets say how far half and op queue are done with."""
+
+OFFSET_LOG_GROUP: Final = "CID_RMQ_SYS_OFFSET_LOG"
+"""The group whose committed offset says which records of GROUP_OFFSET_TOPIC a table of offsets knows."""
 
 PREDEFINED_GROUPS: Final = frozenset(
     {

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from rmqspark.errors import FlushSlaveTimeout, NotWritable, RmqError, SlaveNotAvailable, TransactionError
+from rmqspark.errors import FlushSlaveTimeout, RmqError, SlaveNotAvailable, TransactionError
 from rmqspark.protocol.bodies.txn import TxnDecision
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.txn import TxnOutcome, TxnStatusRequestHeader, TxnStatusResponseHeader
@@ -74,7 +74,6 @@ class Coordination:
         participant_here: ParticipantHere,
         commit_here: Callable[[str, str, int, int], None],
         leases_here: LeasesHere,
-        save_offsets: Callable[[], Awaitable[None]],
     ) -> None:
         self._config = config
         self._clock = clock
@@ -84,7 +83,6 @@ class Coordination:
         self.inputs = InputReports(max_event_bytes=config.max_decision_bytes)
         self.peers = peers
         self._offsets = InputOffsets(config.broker_name, commit_here, self.peers)
-        self._save_offsets = save_offsets
         self.journal = Journal(
             store,
             files,
@@ -99,7 +97,7 @@ class Coordination:
             config.broker_name, self.ledger, self.peers, config.retired_brokers, participant_here.newest_epoch
         )
         self.rollout = Rollout(self.ledger, self._participant, clock, self.journal.flushed)
-        leases = InputLeases(config.broker_name, leases_here, self.peers)
+        self._leases = InputLeases(config.broker_name, leases_here, self.peers)
         self.journal.replay()
         self.ledger.start()
         self.uptime = Uptime(clock, self.ledger.uptime_ms)
@@ -109,7 +107,7 @@ class Coordination:
             self.owners,
             self.rollout,
             self._participant,
-            leases,
+            self._leases,
             self._follow,
             clock,
             self.uptime,
@@ -177,18 +175,19 @@ class Coordination:
         await self.peers.close()
 
     async def _follow(self, decision: TxnDecision) -> None:
-        """Moves groups to where a decided batch has read. Of a shared one that is on disk here before anybody hears of
-        the decision: its next member goes by it, and a start moves it again only while the decision is not complete."""
-        self._offsets.want(decision)
-        if any(each.lease for each in decision.inputs):
-            with suppress(NotWritable):  # it is decided all the same
-                await self._save_offsets()
+        """Moves groups to where a decided batch has read. Of a shared one that is safe where its queues are before
+        anybody hears of the decision: its next member goes by it, and a start moves it again only while the decision
+        is not complete. A write in foreachBatch moves nothing: its batch may have more to write, and who took over
+        behind it would leave that out. The query itself says when it is done with the batch."""
+        if not decision.ownVersion:
+            self._offsets.want(await self._leases.commit(decision.inputs))
 
     def _move_again(self) -> None:
         """Moves groups to where the last decisions say: this broker may have died before it did, or forgotten it."""
         for txn in self.ledger:
             for pending in txn.pending:
-                self._offsets.want(pending.decision)
+                if not pending.decision.ownVersion:
+                    self._offsets.want(pending.decision.inputs)
 
     async def _look_around(self) -> None:
         """Remembers every broker ever seen: it may own an id (see `owners`)."""

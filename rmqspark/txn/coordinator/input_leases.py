@@ -1,15 +1,17 @@
-"""Whether what a batch has read of shared groups was still its query's to read when the batch is decided.
+"""Whether what a batch has read of shared groups was still its query's to read when the batch is decided; and where its
+groups go on then.
 
 The coordinator renews the leases, in the query's name, when all brokers have voted: who has lost one has read what
 another member reads as well, and its batch is refused; who has not keeps it for as long as a lease lasts, in which the
-decision is made and the group's offsets move. So a driver that was away does no harm, whatever its tasks have sent.
+decision is made and the group's offsets move, under the same leases. So a driver that was away does no harm, whatever
+its tasks have sent.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from rmqspark.errors import Busy, LeaseLost, RmqError, TransactionError
 from rmqspark.model import MessageQueue
@@ -18,7 +20,7 @@ from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.consume import GroupLeasesRequestHeader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
     from rmqspark.protocol.bodies.txn import InputRange
     from rmqspark.txn.coordinator.peers import Peers
@@ -26,8 +28,15 @@ if TYPE_CHECKING:
 _TIMEOUT_MS: Final = 3_000
 _MOST_HOLDERS: Final = 1_000
 
-LeasesHere = Callable[[str, str, int, Mapping[MessageQueue, int]], Collection[MessageQueue]]
-"""Renews leases of a run of a group's member on this broker; those that are still its own."""
+
+class LeasesHere(Protocol):
+    """This broker's own."""
+
+    def keep(self, group: str, member: str, run: int, wanted: Iterable[LeasedQueue]) -> list[LeasedQueue]:
+        """Renews leases of a run of a group's member, and commits offsets above -1; those that are still its own."""
+
+    async def make_safe(self) -> None:
+        """Returns when what was committed is there to stay. Raises NotWritable."""
 
 
 class _Holder(NamedTuple):
@@ -37,12 +46,19 @@ class _Holder(NamedTuple):
     run: int
 
 
-class InputLeases:
-    """Asks the brokers that hold the queues; `leases_here` is this one's own table."""
+class _Read(NamedTuple):
+    """Of a queue: under which lease, and up to where."""
 
-    def __init__(self, own_name: str, leases_here: LeasesHere, peers: Peers) -> None:
+    lease: int
+    end: int
+
+
+class InputLeases:
+    """Asks the brokers that hold the queues; `here` has those of this one."""
+
+    def __init__(self, own_name: str, here: LeasesHere, peers: Peers) -> None:
         self._own_name = own_name
-        self._leases_here = leases_here
+        self._here = here
         self._peers = peers
 
     async def lost(self, inputs: Iterable[InputRange]) -> str | None:
@@ -50,32 +66,50 @@ class InputLeases:
 
         Raises TransactionError for inputs of more groups and members than any query has.
         """
-        by_holder: dict[_Holder, dict[MessageQueue, int]] = {}
-        for each in inputs:
-            if each.lease and each.member:
-                holder = _Holder(each.brokerName, each.group, each.member, each.leaseRun or 0)
-                queue = MessageQueue(each.topic, each.brokerName, each.queueId)
-                by_holder.setdefault(holder, {})[queue] = each.lease
+        by_holder = _by_holder(inputs)
         if len(by_holder) > _MOST_HOLDERS:
             raise TransactionError(f"A batch has leases of {_MOST_HOLDERS} groups and brokers at most.")
         listed = await self._peers.listed({holder.broker for holder in by_holder} - {self._own_name})
         for holder in by_holder:
             if holder.broker not in (self._own_name, *listed):
                 raise Busy(f"Broker {holder.broker!r} cannot be asked for leases: no name server lists it.")
-        kept = await asyncio.gather(*(self._keep(holder, leases) for holder, leases in by_holder.items()))
-        for (holder, leases), still in zip(by_holder.items(), kept, strict=True):
-            gone = sorted(leases.keys() - still)
+        kept = await asyncio.gather(
+            *(
+                self._keep(holder, [LeasedQueue(*queue, each.lease) for queue, each in read.items()])
+                for holder, read in by_holder.items()
+            )
+        )
+        for (holder, read), still in zip(by_holder.items(), kept, strict=True):
+            gone = sorted(read.keys() - still)
             if gone:
                 return (
                     f"queue {gone[0]} of the shared group {holder.group!r} is another member's, or another run's, now."
                 )
         return None
 
-    async def _keep(self, holder: _Holder, leases: Mapping[MessageQueue, int]) -> set[MessageQueue]:
+    async def commit(self, inputs: Sequence[InputRange]) -> list[InputRange]:
+        """Has groups go on behind these ranges, which is safe where they were read when this returns. What is left to
+        be said another way: of brokers that do not answer now, of leases lost meanwhile, and what was read under none.
+        """
+        by_holder = _by_holder(inputs)
+        done = await asyncio.gather(*(self._commit(holder, read) for holder, read in by_holder.items()))
+        moved = {(holder.group, queue) for holder, queues in zip(by_holder, done, strict=True) for queue in queues}
+        return [each for each in inputs if (each.group, _queue(each)) not in moved]
+
+    async def _commit(self, holder: _Holder, read: Mapping[MessageQueue, _Read]) -> set[MessageQueue]:
+        try:
+            moved = await self._keep(holder, [LeasedQueue(*queue, *each) for queue, each in read.items()])
+            if holder.broker == self._own_name:
+                await self._here.make_safe()
+        except RmqError:
+            return set()
+        return moved
+
+    async def _keep(self, holder: _Holder, wanted: Sequence[LeasedQueue]) -> set[MessageQueue]:
         if holder.broker == self._own_name:
-            return set(self._leases_here(holder.group, holder.member, holder.run, leases))
+            return set(map(_queue, self._here.keep(holder.group, holder.member, holder.run, wanted)))
         header = GroupLeasesRequestHeader(holder.group, holder.member, holder.run)
-        body = GroupLeasesBody(keep=[LeasedQueue(*queue, number) for queue, number in leases.items()]).encode()
+        body = GroupLeasesBody(keep=list(wanted)).encode()
         try:
             response = await self._peers.call(
                 holder.broker, RequestCode.RMQ_GROUP_LEASES, header, body, timeout_ms=_TIMEOUT_MS
@@ -84,5 +118,20 @@ class InputLeases:
             return set()
         except RmqError as error:
             raise Busy(f"Broker {holder.broker!r} cannot be asked for leases now: {error}") from error
-        held = GroupLeasesAnswerBody.decode(response.body).held
-        return {MessageQueue(each.topic, each.brokerName, each.queueId) for each in held}
+        return set(map(_queue, GroupLeasesAnswerBody.decode(response.body).held))
+
+
+def _by_holder(inputs: Iterable[InputRange]) -> dict[_Holder, dict[MessageQueue, _Read]]:
+    """What was read under leases; of several ranges of a queue the last."""
+    by_holder: dict[_Holder, dict[MessageQueue, _Read]] = defaultdict(dict)
+    for each in inputs:
+        if each.lease and each.member:
+            read = by_holder[_Holder(each.brokerName, each.group, each.member, each.leaseRun or 0)]
+            known = read.get(_queue(each))
+            if known is None or known.end < each.toOffset:
+                read[_queue(each)] = _Read(each.lease, each.toOffset)
+    return by_holder
+
+
+def _queue(each: InputRange | LeasedQueue) -> MessageQueue:
+    return MessageQueue(each.topic, each.brokerName, each.queueId)

@@ -25,9 +25,9 @@ from rmqspark.protocol.headers.consume import (
 from rmqspark.txn.coordinator.peers import unlisted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
-    from rmqspark.protocol.bodies.txn import TxnDecision
+    from rmqspark.protocol.bodies.txn import InputRange
     from rmqspark.txn.coordinator.peers import Peers
 
 _TIMEOUT_MS: Final = 3_000
@@ -64,11 +64,9 @@ class InputOffsets:
         self._peers = peers
         self._waiting: dict[_Place, _Move] = {}
 
-    def want(self, decision: TxnDecision) -> None:
-        """Takes note of what a decided batch has read, and moves what is on this broker at once. A write in
-        foreachBatch moves nothing: its batch may have more to write, and who took over behind it would leave that
-        out. The query itself says when it is done with the batch."""
-        for each in () if decision.ownVersion else decision.inputs:
+    def want(self, inputs: Iterable[InputRange]) -> None:
+        """Takes note of what a decided batch has read, and moves what is on this broker at once."""
+        for each in inputs:
             if not each.group:
                 continue
             place = _Place(each.brokerName, each.group, each.topic, each.queueId)

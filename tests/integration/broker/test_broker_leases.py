@@ -43,16 +43,20 @@ async def resets(client, **settled: int) -> dict[MessageQueue, int]:
 
 
 def test_a_queue_is_handed_over_in_one_request(on_broker) -> None:
-    """Who releases commits first; who takes it learns of that offset; queues that are not here are left out."""
+    """Who releases commits first, no farther than the queue goes; who takes it learns of that offset; queues that are
+    not here are left out."""
 
     async def talk(bench) -> None:
         client = await bench.connect()
         await client.create_topic("orders", 2)
+        for queue_id, count in ((0, 9), (1, 3)):
+            for _ in range(count):
+                await client.send("orders", e=queue_id)
         held = await ask(client, "first", take=[queue(0), queue(1), queue(2), LeasedQueue("orders", "broker-b", 0)])
         assert [(each.queueId, each.offset) for each in held] == [(0, -1), (1, -1)]
         zero, one = (each.lease for each in held)
         assert await ask(client, "second", take=[queue(0)]) == []
-        kept = await ask(client, "first", keep=[queue(0, zero, 7), queue(1, one, 3)], release=[queue(0, zero)])
+        kept = await ask(client, "first", keep=[queue(0, zero, 7), queue(1, one, 99)], release=[queue(0, zero)])
         assert [(each.queueId, each.offset) for each in kept] == [(0, 7), (1, 3)]
         (taken,) = await ask(client, "second", take=[queue(0), queue(1)])
         assert (taken.queueId, taken.offset) == (0, 7)

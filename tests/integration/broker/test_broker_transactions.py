@@ -19,6 +19,7 @@ from rmqspark.errors import Busy, InvalidArgument
 from rmqspark.fault_points import arm
 from rmqspark.namesrv.config import NamesrvConfig
 from rmqspark.namesrv.server import NameServer
+from rmqspark.protocol.bodies.client import GroupLeasesAnswerBody, GroupLeasesBody, LeasedQueue
 from rmqspark.protocol.bodies.txn import (
     AuditedBatches,
     HeldAttempt,
@@ -33,7 +34,7 @@ from rmqspark.protocol.bodies.txn import (
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.headers.admin import CreateTopicRequestHeader
 from rmqspark.protocol.headers.bulk import BulkReadRequestHeader, BulkReadResponseHeader
-from rmqspark.protocol.headers.consume import QueryConsumerOffsetRequestHeader
+from rmqspark.protocol.headers.consume import GroupLeasesRequestHeader, QueryConsumerOffsetRequestHeader
 from rmqspark.protocol.headers.txn import (
     TxnAbortRequestHeader,
     TxnAuditRequestHeader,
@@ -50,6 +51,7 @@ from rmqspark.protocol.headers.txn import (
     TxnStatusRequestHeader,
     TxnStatusResponseHeader,
 )
+from rmqspark.protocol.names import GROUP_OFFSET_TOPIC
 from rmqspark.protocol.records.record import encode_record
 from rmqspark.remoting.connection import AsyncConnection
 from rmqspark.store.config import StoreConfig
@@ -466,6 +468,26 @@ async def test_groups_on_other_brokers_follow_too(cluster: Cluster) -> None:
             break
         await asyncio.sleep(0.05)
     assert offset.fields["offset"] == "1"
+
+
+@with_cluster("a", "b")
+async def test_a_shared_group_has_moved_when_its_batch_is_answered(cluster: Cluster) -> None:
+    """On another broker, too, and there in the log: who takes the queue over goes by it, whoever dies next."""
+    assert await cluster.write("a", "r1", 0, "b") == "COMMITTED"
+    asked = GroupLeasesRequestHeader("group", "m")
+    answer = await cluster.ask(
+        "b", RequestCode.RMQ_GROUP_LEASES, asked, GroupLeasesBody(take=[LeasedQueue("out", "b", 0)]).encode()
+    )
+    told = GroupLeasesAnswerBody.decode(answer.body)
+    prepared = await cluster.prepare("a", "r1", 1)
+    held = {"a": [await cluster.hold("a", prepared.epoch, 1, "1")]}
+    read = InputRange("group", "out", "b", 0, 0, 1, "m", told.held[0].lease, "run", told.run)
+    answer = await cluster.decide("a", "r1", prepared.epoch, 1, TxnDecision("q", held, rows=1, inputs=[read]))
+    assert answer.header(TxnDecideResponseHeader).outcome == "COMMITTED"
+    assert (await cluster.ask("b", RequestCode.QUERY_CONSUMER_OFFSET, offset_header())).fields["offset"] == "1"
+    store = cluster.brokers["b"].store
+    assert store.queues.bounds(GROUP_OFFSET_TOPIC, 0) == (0, 1)
+    assert store.flushed_offset == store.end_offset
 
 
 @with_cluster("a", "b")

@@ -265,15 +265,7 @@ def test_slave_and_master_change_places() -> None:
         before = identity(addresses["broker-a"])
         assert before is not None
         wait_until(lambda: identity(addresses["broker-a-1"]) == before, "the slave's store is known as the master's")
-        mq.stop_broker("broker-a")
-        mq.stop_slave()
-        old, new = mq.store_dir("broker-a"), mq.store_dir("broker-a-1")
-        aside = old.with_name("aside")
-        old.rename(aside)
-        new.rename(old)
-        aside.rename(new)
-        mq.start_broker("broker-a")
-        mq.start_slave()
+        change_places(mq)
         wait_until(lambda: send(mq, 1) == [SendStatus.OK], "the one that was the master is waited for")
         assert len(read(mq.namesrv, "orders", 22)) >= 22
         wait_until_copied(mq)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from rmqspark.broker.config import BrokerConfig
 from rmqspark.broker.coordinating import coordination
+from rmqspark.broker.group_leases import GroupLeases
+from rmqspark.broker.offset_log import OffsetLog
 from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.bodies.route import TopicConfig
 from rmqspark.protocol.bodies.txn import InputRange, TxnDecision
@@ -39,7 +41,10 @@ def coordinating(bench: StoreBench, tables: BrokerTables) -> Coordination:
     appender: Any = SimpleNamespace(append_together=partial(bench.store.append, together=True))
     nothing_held: Any = SimpleNamespace(newest_epoch=lambda _: 0)
     safety: Any = OnDisk(bench)
-    return coordination(given(BrokerConfig(), bench), bench.store, tables, safety, appender, nothing_held)
+    offset_log = OffsetLog(bench.store, tables.offsets, bench.clock, append=bench.store.append, flush_to=safety.flushed)
+    offset_log.replay()
+    leases = GroupLeases("broker-a", tables, offset_log, bench.clock)
+    return coordination(given(BrokerConfig(), bench), bench.store, tables, safety, appender, nothing_held, leases)
 
 
 def test_how_far_a_shared_group_is_outlives_a_kill_that_takes_its_member_too() -> None:

@@ -37,6 +37,7 @@ from rmqspark.txn.ports import Complete, Vote
 
 from .exactly_once_driver import TOPIC, rows_of
 from .exactly_once_topic import TargetTopic
+from .no_leases import NoLeases
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -79,10 +80,6 @@ class PowerLost(ProcessDied):
     def __init__(self, seed: int | None) -> None:
         super().__init__()
         self.seed = seed
-
-
-async def _nothing() -> None:
-    """No group's offset is kept here."""
 
 
 class Node:
@@ -149,8 +146,7 @@ class Node:
                 flush_to=self.flushed,
                 participant_here=self.resolver,
                 commit_here=lambda *_: None,
-                save_offsets=_nothing,
-                leases_here=lambda *_: (),
+                leases_here=NoLeases(),
             )
             self.resolver.recover()
             self.handlers = TxnCoordinatorHandlers(

@@ -41,6 +41,8 @@ from rmqspark.txn.coordinator.owners import Adoption, Owners
 from rmqspark.txn.coordinator.remote_participant import COMPLETE_TIMEOUT_MS, VOTE_TIMEOUT_MS
 from rmqspark.txn.coordinator.rollout import FIRST_REST_MS, Rollout
 
+from .no_leases import NoLeases
+
 if TYPE_CHECKING:
     from collections.abc import Collection
 
@@ -355,30 +357,19 @@ def test_offsets_here_move_at_once_and_elsewhere_by_request() -> None:
     here: list[tuple[str, str, int, int]] = []
     peers = ScriptedPeers(b=OffsetResponseHeader(4))
     offsets = InputOffsets("a", lambda *place: here.append(place), peers)  # type: ignore[arg-type]
-    offsets.want(TxnDecision(inputs=[InputRange("g", "t", "a", 0, 0, 9), InputRange("", "t", "a", 1, 0, 9)]))
-    offsets.want(TxnDecision(inputs=[InputRange("g", "t", "b", 0, 0, 7), InputRange("g", "t", "b", 0, 7, 9)]))
+    offsets.want([InputRange("g", "t", "a", 0, 0, 9), InputRange("", "t", "a", 1, 0, 9)])
+    offsets.want([InputRange("g", "t", "b", 0, 0, 7), InputRange("g", "t", "b", 0, 7, 9)])
     asyncio.run(offsets.move())
     assert (here, moved(peers)) == ([("g", "t", 0, 9)], [9])
     asyncio.run(offsets.move())
     assert len(moved(peers)) == 1
 
 
-def test_a_write_of_foreachbatch_moves_no_group() -> None:
-    """Its batch may have more to write: who takes the group over then, for the driver died, does not leave that out."""
-    here: list[tuple[str, str, int, int]] = []
-    peers = ScriptedPeers(b=OffsetResponseHeader(4))
-    offsets = InputOffsets("a", lambda *place: here.append(place), peers)  # type: ignore[arg-type]
-    read = [InputRange("g", "t", "a", 0, 0, 9), InputRange("g", "t", "b", 0, 0, 9)]
-    offsets.want(TxnDecision(inputs=read, ownVersion=True))
-    asyncio.run(offsets.move())
-    assert (here, peers.asked) == ([], [])
-
-
 def test_offsets_never_move_back() -> None:
     """A group that is farther already stays where it is."""
     peers = ScriptedPeers(b=OffsetResponseHeader(100))
     offsets = InputOffsets("a", lambda *place: None, peers)  # type: ignore[arg-type]
-    offsets.want(TxnDecision(inputs=[InputRange("g", "t", "b", 0, 0, 9)]))
+    offsets.want([InputRange("g", "t", "b", 0, 0, 9)])
     asyncio.run(offsets.move())
     assert moved(peers) == []
 
@@ -387,7 +378,7 @@ def test_offsets_that_cannot_be_moved_are_tried_again() -> None:
     """Until the broker is back."""
     peers = ScriptedPeers(b=AWAY)
     offsets = InputOffsets("a", lambda *place: None, peers)  # type: ignore[arg-type]
-    offsets.want(TxnDecision(inputs=[InputRange("g", "t", "b", queue, 0, 9) for queue in range(3)]))
+    offsets.want([InputRange("g", "t", "b", queue, 0, 9) for queue in range(3)])
     asyncio.run(offsets.move())
     assert len(peers.asked) == 1  # a broker that is away is not asked for each queue
     peers.answers["b"] = OffsetResponseHeader(0)
@@ -401,7 +392,7 @@ def test_offsets_of_shared_groups_are_tried_again_for_long() -> None:
     peers = ScriptedPeers(b=AWAY)
     offsets = InputOffsets("a", lambda *place: None, peers)  # type: ignore[arg-type]
     read = [InputRange("shared", "t", "b", 0, 0, 9, "m", 1, "r", 1), InputRange("g", "t", "b", 1, 0, 8)]
-    offsets.want(TxnDecision(inputs=read))
+    offsets.want(read)
     for _ in range(300):
         asyncio.run(offsets.move())
     peers.answers["b"] = OffsetResponseHeader(0)
@@ -422,8 +413,8 @@ def test_a_group_that_a_broker_refuses_holds_up_no_other() -> None:
 
     peers.call = call  # type: ignore[method-assign]
     offsets = InputOffsets("a", lambda *place: None, peers)  # type: ignore[arg-type]
-    offsets.want(TxnDecision(inputs=[InputRange("refused", "t", "b", queue, 0, 7) for queue in range(3)]))
-    offsets.want(TxnDecision(inputs=[InputRange("g", "t", "b", 0, 0, 9)]))
+    offsets.want([InputRange("refused", "t", "b", queue, 0, 7) for queue in range(3)])
+    offsets.want([InputRange("g", "t", "b", 0, 0, 9)])
     asyncio.run(offsets.move())
     assert moved(peers) == [9]
     assert [header.consumerGroup for _, _, header in peers.asked].count("refused") == 1
@@ -433,8 +424,8 @@ def test_brokers_that_nobody_lists_are_not_looked_for() -> None:
     """Names come from clients: a decision that makes up thousands costs the coordinator nothing."""
     peers = ScriptedPeers(b=OffsetResponseHeader(0))
     offsets = InputOffsets("a", lambda *place: None, peers)  # type: ignore[arg-type]
-    offsets.want(TxnDecision(inputs=[InputRange("g", "t", f"ghost-{number}", 0, 0, 9) for number in range(3_000)]))
-    offsets.want(TxnDecision(inputs=[InputRange("g", "t", "b", 0, 0, 9)]))
+    offsets.want([InputRange("g", "t", f"ghost-{number}", 0, 0, 9) for number in range(3_000)])
+    offsets.want([InputRange("g", "t", "b", 0, 0, 9)])
     asyncio.run(offsets.move())
     assert {broker for broker, _, _ in peers.asked} == {"b"}
     assert moved(peers) == [9]
@@ -444,7 +435,7 @@ def test_a_group_that_never_committed_gets_its_first_offset() -> None:
     """There is nothing to go back behind. A broker that does not know the group is introduced to it."""
     peers = ScriptedPeers(b=GroupNotFound("g"))
     offsets = InputOffsets("a", lambda *place: None, peers)  # type: ignore[arg-type]
-    offsets.want(TxnDecision(inputs=[InputRange("g", "t", "b", 0, 0, 9)]))
+    offsets.want([InputRange("g", "t", "b", 0, 0, 9)])
     plain = peers.call
 
     async def call(broker: str, code: RequestCode, header: Any, *rest: Any, **more: Any) -> Response:
@@ -458,10 +449,6 @@ def test_a_group_that_never_committed_gets_its_first_offset() -> None:
     peers.asked.clear()
     asyncio.run(offsets.move())
     assert peers.asked == []
-
-
-async def nothing() -> None:
-    """No group's offset is kept here."""
 
 
 class Bench:
@@ -485,8 +472,7 @@ class Bench:
             flush_to=self.flush_to,
             participant_here=SimpleNamespace(newest_epoch=lambda _: 7),  # type: ignore[arg-type]
             commit_here=lambda *_: None,
-            save_offsets=nothing,
-            leases_here=lambda *_: (),
+            leases_here=NoLeases(),
         )
 
     async def flush_to(self, end_offset: int) -> None:
@@ -536,6 +522,24 @@ def test_an_id_that_somebody_is_about_to_use_is_not_forgotten() -> None:
     coordinator.close_overdue(3_600_000)
     asyncio.run(bench.coordination.tick())
     assert "T" not in ledger
+
+
+def test_a_write_of_foreachbatch_moves_no_group() -> None:
+    """Its batch may have more to write: who takes the group over then, for the driver died, does not leave that out."""
+    bench = Bench()
+    coordinator, peers = bench.coordination.coordinator, bench.coordination.peers
+    read = [InputRange("g", "t", "b", 0, 0, 9)]
+
+    async def decide() -> None:
+        for version, own_version in ((0, True), (1, False)):
+            epoch = (await coordinator.prepare(T, "r", version, "q")).answer.epoch
+            peers.answers["b"] = OffsetResponseHeader(0)  # type: ignore[attr-defined]
+            decision = TxnDecision("q", checksum="0", inputs=read, ownVersion=own_version)
+            await coordinator.decide(T, "r", epoch, version, decision)
+            await bench.coordination.tick()
+            assert moved(peers) == ([] if own_version else [9])  # type: ignore[arg-type]
+
+    asyncio.run(decide())
 
 
 def test_groups_follow_on_other_brokers_while_this_one_can_write_nothing() -> None:

@@ -9,28 +9,37 @@ import pytest
 
 from rmqspark.errors import Busy, LeaseLost, TransactionError, Unreachable
 from rmqspark.model import MessageQueue
-from rmqspark.protocol.bodies.client import GroupLeasesAnswerBody, GroupLeasesBody
+from rmqspark.protocol.bodies.client import GroupLeasesAnswerBody, GroupLeasesBody, LeasedQueue
 from rmqspark.protocol.bodies.txn import InputRange
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.remoting.response import Response
 from rmqspark.txn.coordinator.input_leases import InputLeases
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable
 
 HERE, THERE = MessageQueue("t", "a", 0), MessageQueue("t", "b", 1)
 
 
 class Brokers:
-    """This broker's table and another broker: who holds what is in `held`."""
+    """This broker's table and another broker: who holds what is in `held`, and where groups were moved in `moved`."""
 
     def __init__(self, *held: tuple[MessageQueue, int]) -> None:
         self.held = set(held)
+        self.moved: dict[MessageQueue, int] = {}
         self.is_away = False
+        self.is_safe = True
 
-    def here(self, group: str, member: str, run: int, leases: Mapping[MessageQueue, int]) -> Collection[MessageQueue]:
+    def keep(self, group: str, member: str, run: int, wanted: Iterable[LeasedQueue]) -> list[LeasedQueue]:
         assert (group, member, run) == ("g", "m", 3)
-        return [queue for queue, number in leases.items() if (queue, number) in self.held]
+        kept = [each for each in wanted if (queue_of(each), each.lease) in self.held]
+        news = {queue_of(each): each.offset for each in kept if each.offset != -1}
+        self.moved |= news
+        self.is_safe = not news
+        return kept
+
+    async def make_safe(self) -> None:
+        self.is_safe = True
 
     async def listed(self, brokers: Collection[str]) -> set[str]:
         return {"b"} & set(brokers)
@@ -41,21 +50,31 @@ class Brokers:
         assert (code, header.consumerGroup, header.clientId) == (RequestCode.RMQ_GROUP_LEASES, "g", "m")
         if header.run != 3:
             raise LeaseLost("A later run has taken over.")
-        asked = GroupLeasesBody.decode(body).keep
-        held = [
-            each for each in asked if (MessageQueue(each.topic, each.brokerName, each.queueId), each.lease) in self.held
-        ]
+        held = self.keep("g", "m", 3, GroupLeasesBody.decode(body).keep)
+        self.is_safe = True  # which it sees to itself
         return Response(0, 1, None, 479, {}, GroupLeasesAnswerBody(60_000, held).encode())
 
 
 def lost(brokers: Brokers, *ranges: InputRange) -> str | None:
-    leases = InputLeases("a", brokers.here, brokers)  # type: ignore[arg-type]
+    leases = InputLeases("a", brokers, brokers)  # type: ignore[arg-type]
     return asyncio.run(leases.lost(ranges))
 
 
-def read(queue: MessageQueue, lease: int | None, run: int = 3) -> InputRange:
+def left_by(brokers: Brokers, *ranges: InputRange) -> list[InputRange]:
+    """By `commit`, to be said another way."""
+    leases = InputLeases("a", brokers, brokers)  # type: ignore[arg-type]
+    left = asyncio.run(leases.commit(ranges))
+    assert brokers.is_safe
+    return left
+
+
+def queue_of(leased: LeasedQueue) -> MessageQueue:
+    return MessageQueue(leased.topic, leased.brokerName, leased.queueId)
+
+
+def read(queue: MessageQueue, lease: int | None, run: int = 3, end: int = 5) -> InputRange:
     leased = ("m", lease, "run", run) if lease else ()
-    return InputRange("g", queue.topic, queue.broker_name, queue.queue_id, 0, 5, *leased)
+    return InputRange("g", queue.topic, queue.broker_name, queue.queue_id, 0, end, *leased)
 
 
 def test_a_batch_may_be_decided_while_its_leases_hold() -> None:
@@ -93,3 +112,22 @@ def test_made_up_holders_are_not_looked_for() -> None:
         lost(Brokers(), read(MessageQueue("t", "ghost", 0), 1))
     with pytest.raises(TransactionError, match="at most"):
         lost(Brokers(), *(read(MessageQueue("t", f"ghost-{number}", 0), 1) for number in range(1_001)))
+
+
+def test_groups_go_on_behind_what_was_read_under_leases() -> None:
+    """Behind the last range of a queue, whatever their order. To look whether a lease holds moves nothing."""
+    brokers = Brokers((HERE, 1), (THERE, 2))
+    ranges = (read(HERE, 1, end=9), read(HERE, 1, end=7), read(THERE, 2))
+    assert lost(brokers, *ranges) is None
+    assert brokers.moved == {}
+    assert left_by(brokers, *ranges) == []
+    assert brokers.moved == {HERE: 9, THERE: 5}
+
+
+def test_what_cannot_be_moved_under_a_lease_is_left() -> None:
+    """What was read under none, whose lease has been lost since, and of a broker that does not answer."""
+    brokers = Brokers((THERE, 2))
+    without, given_away, away = read(HERE, None), read(HERE, 1), read(THERE, 2)
+    assert left_by(brokers, without, given_away, away) == [without, given_away]
+    brokers.is_away = True
+    assert left_by(brokers, away) == [away]

@@ -22,9 +22,12 @@ from rmqspark.txn.coordinator.rollout import FIRST_REST_MS, Rollout
 from rmqspark.txn.coordinator.uptime import Uptime
 from rmqspark.txn.ports import VoteAnswer
 
+from .no_leases import NoLeases
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from rmqspark.protocol.bodies.client import LeasedQueue
     from rmqspark.txn.coordinator.events import Event
     from rmqspark.txn.ports import Complete, Vote
 
@@ -286,13 +289,13 @@ def test_a_vote_that_outlasts_the_leases_is_no_decision_for_who_lost_them_meanwh
     read = InputRange("g", *queue, 0, 5, member="m", lease=lease, run="r", leaseRun=run)
 
     async def main() -> None:
-        bench = Bench(
-            InputLeases(
-                "here",
-                lambda group, member, run, leases: locks.keep(group, member, leases, bench.clock.monotonic_ms(), run),
-                cast("Any", Nobody()),
-            )
-        )
+        class Here(NoLeases):
+            def keep(self, group: str, member: str, run: int, wanted: Iterable[LeasedQueue]) -> list[LeasedQueue]:
+                (asked,) = wanted
+                kept = locks.keep(group, member, {queue: asked.lease}, bench.clock.monotonic_ms(), run)
+                return [asked] if kept else []
+
+        bench = Bench(InputLeases("here", Here(), cast("Any", Nobody())))
 
         class TakesLong(Broker):
             async def vote(self, request: Vote) -> VoteAnswer:

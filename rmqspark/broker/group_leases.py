@@ -1,0 +1,94 @@
+"""Queues of this broker, leased to members of shared groups: what a member's request or a decided batch asks for.
+
+`locks` says who has which lease, the table of offsets how far the group is. Queues that this broker does not have are
+left out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rmqspark.model import MessageQueue
+from rmqspark.protocol.bodies.client import LeasedQueue
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from rmqspark.broker.offset_log import OffsetLog
+    from rmqspark.broker.tables import BrokerTables
+    from rmqspark.clock import Clock
+
+_NEVER_COMMITTED: Final = -1
+
+
+class GroupLeases:
+    """Each call is one moment. `offset_log` takes what is committed."""
+
+    def __init__(self, broker_name: str, tables: BrokerTables, offset_log: OffsetLog, clock: Clock) -> None:
+        self._broker_name = broker_name
+        self._tables = tables
+        self._topics = tables.topics
+        self._locks = tables.locks
+        self._offsets = tables.offsets
+        self._offset_log = offset_log
+        self._clock = clock
+
+    def begin(self, group: str, member: str, run: int | None, queues: Iterable[LeasedQueue]) -> int:
+        """The number of the run that asks, a new one for None. Raises LeaseLost for one that a later run has taken over
+        from."""
+        self._tables.groups.find_or_create(group, self._clock.now_ms())
+        if run is None:
+            return self._locks.begin_run()
+        self._locks.check_run(group, member, run, map(_queue, queues))
+        return run
+
+    def keep(self, group: str, member: str, run: int, wanted: Iterable[LeasedQueue]) -> list[LeasedQueue]:
+        """Renews leases, with how far the group is to be; those that are still this run's. Raises Busy."""
+        wanted = list(self._here(wanted))
+        offsets = {_queue(each): each.offset for each in wanted}
+        leases = {_queue(each): each.lease for each in wanted}
+        taken_over = self._locks.of_earlier_runs(group, run, leases)
+        kept = self._locks.keep(group, member, leases, self._clock.monotonic_ms(), run)
+        # Who takes over may have read its checkpoint before the other run went on, and have been frozen since.
+        lowest = {queue: self._committed(group, queue) if queue in taken_over else _NEVER_COMMITTED for queue in kept}
+        self._offset_log.commit(group, {queue: offsets[queue] for queue in kept if offsets[queue] > lowest[queue]})
+        return [self._held(group, queue, leases[queue]) for queue in kept]
+
+    def release(self, group: str, member: str, run: int, wanted: Iterable[LeasedQueue]) -> None:
+        """Gives leases up that are this run's."""
+        leases = {_queue(each): each.lease for each in self._here(wanted)}
+        self._locks.unlock(group, member, self._locks.keep(group, member, leases, self._clock.monotonic_ms(), run))
+
+    def take(self, group: str, member: str, run: int, wanted: Iterable[LeasedQueue]) -> list[LeasedQueue]:
+        """Leases what can be had, with where the group is. Raises Busy for too many."""
+        queues = [_queue(each) for each in self._here(wanted)]
+        taken = self._locks.take(group, member, queues, self._clock.monotonic_ms(), run)
+        return [self._held(group, queue, number) for queue, number in taken.items()]
+
+    @property
+    def is_safe(self) -> bool:
+        """Whether all that was given, given up and committed is where a start finds it."""
+        return self._tables.lease_file.is_saved and self._offset_log.is_safe
+
+    async def make_safe(self) -> None:
+        """Returns when it is. Raises NotWritable."""
+        await self._offset_log.make_safe()
+        if not self._tables.lease_file.is_saved:
+            await self._tables.save()
+
+    def _held(self, group: str, queue: MessageQueue, number: int) -> LeasedQueue:
+        return LeasedQueue(*queue, number, self._committed(group, queue))
+
+    def _committed(self, group: str, queue: MessageQueue) -> int:
+        committed = self._offsets.committed(group, queue.topic, queue.queue_id)
+        return _NEVER_COMMITTED if committed is None else committed
+
+    def _here(self, wanted: Iterable[LeasedQueue]) -> Iterator[LeasedQueue]:
+        for each in wanted:
+            topic = self._topics.get(each.topic)
+            if topic is not None and each.brokerName == self._broker_name and 0 <= each.queueId < topic.readQueueNums:
+                yield each
+
+
+def _queue(leased: LeasedQueue) -> MessageQueue:
+    return MessageQueue(leased.topic, leased.brokerName, leased.queueId)

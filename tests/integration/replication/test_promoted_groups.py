@@ -1,0 +1,37 @@
+"""What a shared group had come to is known to the slave that becomes the master."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.group_reading import Member, lease
+from rmqspark.model import MessageQueue, SendStatus
+from rmqspark.rebalance.handover import Held, Steps
+from rmqspark.testing import cluster
+
+from .test_replicas import SYNC, change_places, committed, create, identity, send, wait_until
+
+pytestmark = pytest.mark.integration
+QUEUE = MessageQueue("orders", "broker-a", 0)
+
+
+def test_a_promoted_slave_knows_what_a_shared_group_committed_last() -> None:
+    """Its next member does not read again what came between the slave's last look at its master's tables and the
+    master's end. Were it otherwise, what a decided batch has read would be read, and written, twice."""
+    config = replace(SYNC, slave_sync_interval=3_600_000)  # it looks until it knows its master, then no more
+    with cluster(broker_config=config) as mq:
+        create(mq, queues=1)
+        slave = mq.start_slave()
+        wait_until(lambda: send(mq, 1) == [SendStatus.OK], "the slave is waited for")
+        wait_until(lambda: identity(slave) == identity(mq.brokers["broker-a"]), "the slave has looked")
+        send(mq, 9)
+        with ClusterClient(mq.namesrv) as client:
+            broker, member = client.broker("broker-a"), Member("g", "first")
+            number = lease(broker, member, Steps({}, {}, [QUEUE])).result().granted[QUEUE].lease
+            lease(broker, member, Steps({QUEUE: Held(number, 7)}, {}, [])).result()
+        assert committed(slave).get("orders@g") is None
+        change_places(mq)
+        assert committed(mq.brokers["broker-a"]).get("orders@g") == {0: 7}
