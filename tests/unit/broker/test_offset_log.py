@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from typing import NamedTuple
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from rmqspark.broker.offset_log import OffsetLog
@@ -34,8 +37,10 @@ class Bench(StoreBench):
         self.start()
 
     def start(self, most: int = 1_000) -> None:
+        """As `Broker` does it: the table is read, moved into the bounds of its queues, and told what is logged."""
         self.offsets = ConsumerOffsets(most)
         self.offsets.load(self.saved)
+        self.offsets.clamp(self.store.queues.bounds)
         self.log = OffsetLog(
             self.store,
             self.offsets,
@@ -130,7 +135,7 @@ def test_what_was_committed_to_a_deleted_topic_is_left_out() -> None:
 
 
 def test_a_place_behind_a_log_that_lost_its_tail_is_moved() -> None:
-    """`reconcile` moves it to the end of the records; those written next are there for the start after."""
+    """A start moves it to the end of the records; those written next are there for the start after."""
     bench = Bench()
     bench.store.flush()
     for offset in (1, 2, 3):
@@ -138,7 +143,6 @@ def test_a_place_behind_a_log_that_lost_its_tail_is_moved() -> None:
     bench.save()
     bench.lose_power()
     bench.start()
-    bench.offsets.clamp(bench.store.queues.bounds)
     bench.save()
     assert (bench.records(), bench.offsets.committed(OFFSET_LOG_GROUP, GROUP_OFFSET_TOPIC, 0)) == (0, 0)
     bench.log.commit("g", {ZERO: 8})
@@ -217,3 +221,42 @@ def test_it_is_safe_when_disk_and_slaves_have_it() -> None:
     assert bench.log.is_safe
     asyncio.run(bench.log.make_safe())
     assert bench.flushed_to == [bench.store.end_offset] * 2
+
+
+class _Story(NamedTuple):
+    """What happens to a broker: commits of 0 to 9, and what befalls it in between."""
+
+    steps: list[int | str]
+    seed: int
+
+
+_STORIES = st.builds(
+    _Story,
+    st.lists(st.integers(0, 9) | st.sampled_from(["save", "safe", "kill", "power loss"]), max_size=25),
+    st.integers(0, 1 << 16),
+)
+
+
+@given(_STORIES)
+def test_no_start_forgets_what_was_safe(story: _Story) -> None:
+    """After a kill the group is where it was; after a loss of power where it was when that was safe last, or where it
+    came later, whether the table was saved before or after or never."""
+    bench, possible = Bench(), [None]
+    bench.store.flush()
+    for step in story.steps:
+        if isinstance(step, int):
+            bench.log.commit("g", {ZERO: step})
+            possible.append(step)
+        elif step == "save":
+            bench.save()
+        elif step == "safe":
+            asyncio.run(bench.log.make_safe())
+            possible = possible[-1:]
+        elif step == "kill":
+            bench.start_again()
+            assert bench.committed()[0] == possible[-1]
+        else:
+            bench.lose_power(story.seed)
+            bench.start()
+            assert bench.committed()[0] in possible
+            possible = [bench.committed()[0]]
