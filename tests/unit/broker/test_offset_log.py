@@ -84,6 +84,7 @@ def test_a_start_commits_what_the_table_did_not_know() -> None:
     bench.start_again()
     assert bench.committed() == (5, 2)
     assert bench.committed("other") == (None, 1)
+    bench.log.commit("g", {ZERO: 6})
     bench.offsets.commit("g", "orders", 0, 4)  # by who needs no lease
     bench.save()
     bench.start_again()
