@@ -10,6 +10,7 @@ import msgspec
 from rmqspark.client.broker_admin import BrokerAdmin
 from rmqspark.client.in_turn import in_turn
 from rmqspark.client.routes import registered_masters
+from rmqspark.client.user_topics import with_nearest
 from rmqspark.errors import Conflict, InvalidArgument, NotFound, NotWritable, RequestTimeout, TopicNotFound, Unreachable
 from rmqspark.protocol.bodies.route import TopicConfig
 from rmqspark.protocol.names import MOST_QUEUES, Perm, check_topic
@@ -157,7 +158,7 @@ def _configs(cluster: ClusterClient, topic: str) -> dict[str, TopicConfig]:
         except NotFound:
             continue  # it is on its way out of this broker's route
     if not configs:
-        raise no_topic(topic)
+        raise no_topic(cluster, topic)
     return configs
 
 
@@ -165,12 +166,12 @@ def route_of(cluster: ClusterClient, topic: str) -> TopicRoute:
     try:
         return cluster.route(topic)
     except TopicNotFound:
-        raise no_topic(topic) from None
+        raise no_topic(cluster, topic) from None
 
 
-def no_topic(topic: str) -> TopicNotFound:
+def no_topic(cluster: ClusterClient, topic: str) -> TopicNotFound:
     """Whoever looks at a topic, changes or deletes it has misspelled its name, and does not want it made."""
-    return TopicNotFound(topic, hint="See which there are: rmq topic list")
+    return with_nearest(cluster, TopicNotFound(topic, hint="See which there are: rmq topic list"))
 
 
 def _wait_until_visible(cluster: ClusterClient, topic: str, wanted: Mapping[str, TopicConfig]) -> None:

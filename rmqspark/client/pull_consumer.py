@@ -17,7 +17,8 @@ from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.expressions import check_sql, tag_test
 from rmqspark.client.fetcher import Fetcher
 from rmqspark.client.read_ahead import ReadAhead
-from rmqspark.errors import AlreadyClosed, GroupNotFound, InvalidArgument
+from rmqspark.client.user_topics import with_nearest
+from rmqspark.errors import AlreadyClosed, GroupNotFound, InvalidArgument, TopicNotFound
 from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.names import check_group
 
@@ -70,8 +71,11 @@ class PullConsumer(ClosedByWith):
         self._closed = False
 
     def queues(self, topic: str) -> list[MessageQueue]:
-        """The queues of a topic that can be read."""
-        return self._cluster.subscribe_queues(topic)
+        """The queues of a topic that can be read. TopicNotFound."""
+        try:
+            return self._cluster.subscribe_queues(topic)
+        except TopicNotFound as missing:
+            raise with_nearest(self._cluster, missing) from None
 
     def assign(self, queues: Iterable[MessageQueue]) -> None:
         """Reads these queues from now on, and no others. Those it reads already keep their place."""

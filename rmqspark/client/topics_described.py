@@ -33,7 +33,7 @@ def describe_topic(cluster: ClusterClient, topic: str, *, on_silent: OnSilent | 
     found = _described(roll, {topic: route})
     roll.insist_on_one(route.brokers)
     if not found:
-        raise no_topic(topic)
+        raise no_topic(cluster, topic)
     return found[0]
 
 

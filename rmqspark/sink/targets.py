@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rmqspark.client.futures import asked
 from rmqspark.client.patience import patiently
+from rmqspark.client.user_topics import with_nearest
 from rmqspark.errors import NoPermission, NotSupported, RmqError, TopicNotFound
 from rmqspark.protocol.names import check_sendable
 from rmqspark.sink.bulk_send import STOCK_BATCH_BYTES
@@ -108,7 +109,7 @@ class Targets:
         except TopicNotFound as missing:
             if not self._options.auto_create_topic:
                 missing.hint = f"Create it with: rmq topic create {topic}, or write with autoCreateTopic=true."
-                raise
+                raise with_nearest(self._client, missing) from None
             queues = self._create(topic)
         if not queues:
             raise NoPermission(

@@ -19,7 +19,7 @@ from rmqspark.client.group_reading import committed_offsets
 from rmqspark.client.measuring import Budget, submit_measure
 from rmqspark.client.patience import may_pass, patiently
 from rmqspark.client.queue_bounds import submit_bounds
-from rmqspark.client.user_topics import user_topics
+from rmqspark.client.user_topics import user_topics, with_nearest
 from rmqspark.errors import NoPermission, NotSupported, RmqError, TopicNotFound
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.consume import (
@@ -245,11 +245,11 @@ class ClusterView:
         for topic in topics:
             try:
                 there += self._client.subscribe_queues(topic)
-            except TopicNotFound:
+            except TopicNotFound as missing:
                 # One that matches a pattern may go between two looks: `Progress` notices.
                 if not missing_topics_allowed and self._subscription.pattern is None:
                     self._client.require_brokers()
-                    raise
+                    raise missing if self._snapshot is not None else with_nearest(self._client, missing) from None
         if self._snapshot is None and not outages_allowed:  # later, and where that may be, its broker is away
             if not there:
                 self._matching = None  # which is looked for again, with the next try

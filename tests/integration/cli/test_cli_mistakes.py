@@ -60,6 +60,8 @@ WITH_A_CLUSTER = [
     ("send here --file rows.xml", WRONG_COMMAND_LINE, r"rows.xml is neither .jsonl, .csv nor .parquet"),
     ("send here --file broken.jsonl", FAILED, r"broken.jsonl, line 1 is not JSON"),
     ("send a/b x", WRONG_COMMAND_LINE, r"'a/b' has characters that are not allowed.*Use 1 to 127"),
+    ("consume Heer", FAILED, r"'Heer' does not exist.\n  Did you mean 'here'\? Create it with: rmq topic create Heer$"),
+    ("topic describe heere", FAILED, r"\n  Did you mean 'here'\? See which there are: rmq topic list$"),
     ("consume nowhere", FAILED, r"'nowhere' does not exist.*rmq topic create nowhere"),
     ("consume TRANS_CHECK_MAX_TIME_TOPIC", FAILED, r"does not exist.\n  Brokers make it themselves, when they have"),
     ("consume here --from yesterday", WRONG_COMMAND_LINE, r"--from 'yesterday' is not a moment.*-10m"),

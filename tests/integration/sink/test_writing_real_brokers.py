@@ -201,11 +201,14 @@ def test_a_row_that_would_wait_too_long(columns: dict[str, int], story: str) -> 
 
 
 def test_topics_by_column_and_topics_that_are_missing(mq: LocalCluster) -> None:
-    """Each row goes to the topic it names; one that does not exist is created only if asked for."""
+    """Each row goes to the topic it names; one that does not exist is created only if asked for. Who misspelled it is
+    told which there is."""
     batch = pa.record_batch({"body": pa.array([b"a", b"b", b"c"]), "topic": pa.array(["other", "new", "other"])})
     with ClusterClient(mq.namesrv) as client:
         with pytest.raises(TopicNotFound, match="'new' does not exist.*autoCreateTopic=true"):
             WriteTask(client, SinkOptions(), AtLeastOnce(client)).write([batch])
+        with pytest.raises(TopicNotFound, match=r"Did you mean 'other'\? Create it with"):
+            WriteTask(client, SinkOptions(topic="othr"), AtLeastOnce(client)).write([batch.select(["body"])])
         WriteTask(client, SinkOptions(auto_create_topic=True, queues=2), AtLeastOnce(client)).write([batch])
     assert [message.body for message in stored(mq, "new")] == [b"b"]
     assert {message.body for message in stored(mq, "other")} == {b"a", b"c"}

@@ -278,6 +278,8 @@ def test_topics_and_queues_that_are_not_there(client: ClusterClient) -> None:
     with pytest.raises(TopicNotFound, match="'nowhere'"):
         ClusterView(client, both, AT_ONCE).snapshot()
     assert set(ClusterView(client, both, AT_ONCE).snapshot(missing_topics_allowed=True).ends) == {Q0, Q1}
+    with pytest.raises(TopicNotFound, match="'ordes' does not exist. Did you mean 'orders'\\? Create it with"):
+        ClusterView(client, Subscription(("ordes",)), AT_ONCE).snapshot()
     third = Subscription(("orders",), frozenset({MessageQueue("orders", "broker-a", 7)}))
     there = r'There are: {"orders": {"broker-a": \[0, 1\]}}'
     with pytest.raises(InvalidArgument, match=f"orders/broker-a/7, named in assign, does not exist.*{there}"):
