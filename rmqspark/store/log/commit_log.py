@@ -138,6 +138,17 @@ class CommitLog:
                 segment.zero(start - segment.base, end - segment.base)
         self._untidy_end = 0
 
+    def begin_at(self, physical_offset: int) -> None:
+        """Has a log without records begin here."""
+        self.segments.clear()  # a file that nothing was written to
+        self.end_offset = self.flushed_offset = physical_offset
+
+    def cut(self, physical_offset: int) -> None:
+        """Ends the log at a record's begin, durably; what was behind it reads as zeros. Raises OSError."""
+        self.segments.cut(physical_offset)
+        self.end_offset = physical_offset
+        self.flushed_offset = min(self.flushed_offset, physical_offset)
+
     def read_record(self, physical_offset: int, most_bytes: int = _INT32_MAX) -> bytes:
         """The record at `physical_offset`; MessageNotFound if none begins there, of at most so many bytes."""
         head = self._read_inside(physical_offset, MIN_RECORD_BYTES)
