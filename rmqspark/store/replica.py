@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from rmqspark.errors import RecordError, StoreError
-from rmqspark.protocol.records.record import BLANK_BYTES, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_RECORD_BYTES
+from rmqspark.protocol.records.record import BLANK_BYTES, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_RECORD_BYTES, SIZE_MAGIC
 from rmqspark.protocol.records.record_batch import RecordBatch
 from rmqspark.store.dispatcher import Dispatch
 from rmqspark.store.files import read_whole, write_whole
@@ -187,7 +187,7 @@ class ReplicaLog:
             if len(view) == room:
                 raise RecordError(f"A file of the log ends at {self._log.end_offset} without a blank record.")
             return 0
-        size, magic = int.from_bytes(view[:4], "big", signed=True), int.from_bytes(view[4:8], "big")
+        size, magic = SIZE_MAGIC.unpack_from(view)
         is_blank = magic == MAGIC_BLANK and size == room <= MOST_BLANK_BYTES
         is_record = magic in (MAGIC_V1, MAGIC_V2) and MIN_RECORD_BYTES <= size <= min(room, MOST_RECORD_BYTES)
         if not (is_blank or is_record):

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqspark.errors import StoreError
-from rmqspark.protocol.records.record import MIN_RECORD_BYTES, PHYSICAL_OFFSET_AT
+from rmqspark.protocol.records.record import MIN_RECORD_BYTES, SIZE_MAGIC_PLACE
 from rmqspark.store.checkpoint import CHECKPOINT_BYTES, Checkpoint, read_checkpoint
 from rmqspark.store.checkpoint import PATH as CHECKPOINT
 from rmqspark.store.deletions import Deletions
@@ -129,8 +129,8 @@ class OfflineStore:
             head = self.view.log.segments.read(physical_offset, MIN_RECORD_BYTES)
         except (OSError, StoreError):
             return False
-        place = int.from_bytes(head[PHYSICAL_OFFSET_AT : PHYSICAL_OFFSET_AT + 8], "big", signed=True)
-        return (int.from_bytes(head[:4], "big", signed=True), place) == (size, physical_offset)
+        stored_size, _, place = SIZE_MAGIC_PLACE.unpack_from(head)
+        return (stored_size, place) == (size, physical_offset)
 
     def _find_tails(self) -> None:
         log, found, checkpoint = self.view.log, list(self._queues.values()), self._checkpoint

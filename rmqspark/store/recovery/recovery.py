@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rmqspark.errors import DamagedFile, RecordError
-from rmqspark.protocol.records.record import check_record, store_timestamp_at
+from rmqspark.errors import DamagedFile, MessageNotFound, RecordError
+from rmqspark.protocol.records.record import SIZE_MAGIC, check_record, decode_record
 from rmqspark.protocol.records.record_batch import RecordBatch
 from rmqspark.store.reading.left_over import LeftOver
 from rmqspark.store.reading.time_search import TimeSearch
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from rmqspark.store.contents import Contents
     from rmqspark.store.log.segment import Segment
     from rmqspark.store.recovery.run_marker import LastRun
-
-_SYS_FLAG_END = 40
-_STORE_TIMESTAMP_END = 76
 
 
 class Recovered(NamedTuple):
@@ -241,10 +238,9 @@ class Recovery:
     def _feed_one(self, physical_offset: int) -> None:
         assert self._index is not None
         try:
-            record = self._log.segments.read(physical_offset, 4)
-            record = self._log.segments.read(physical_offset, int.from_bytes(record, "big"))
+            record = self._log.read_record(physical_offset)
             check_record(record, check_crc=False)
-        except (DamagedFile, RecordError):
+        except (DamagedFile, MessageNotFound, RecordError):
             return
         batch = RecordBatch.from_sizes(record, np.array([len(record)]))
         self._index.append_records(None, batch, np.array([physical_offset]))
@@ -252,20 +248,11 @@ class Recovery:
 
 def _first_store_timestamp(segment: Segment) -> int | None:
     """When the first record of a file was stored; None if no record begins it."""
-    head = segment.read(0, min(_STORE_TIMESTAMP_END, segment.length))
-    size = int.from_bytes(head[:4], "big", signed=True)
+    size, _ = SIZE_MAGIC.unpack(segment.read(0, SIZE_MAGIC.size))
     if not 0 < size <= segment.length:
         return None
-    record = segment.read(0, size)
     try:
-        check_record(record)
+        record = decode_record(segment.read(0, size))
     except RecordError:
         return None
-    if int.from_bytes(record[28:36], "big") != segment.base:
-        return None
-    return _store_timestamp_of(record)
-
-
-def _store_timestamp_of(record: bytes) -> int:
-    at = store_timestamp_at(int.from_bytes(record[36:_SYS_FLAG_END], "big", signed=True))
-    return int.from_bytes(record[at : at + 8], "big", signed=True)
+    return record.store_timestamp_ms if record.physical_offset == segment.base else None
