@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqspark.errors import StoreError
+from rmqspark.protocol.names import may_be_topic
 from rmqspark.protocol.records.record import MIN_RECORD_BYTES, SIZE_MAGIC_PLACE
 from rmqspark.store.checkpoint import CHECKPOINT_BYTES, Checkpoint, read_checkpoint
 from rmqspark.store.checkpoint import PATH as CHECKPOINT
@@ -23,7 +24,7 @@ from rmqspark.store.direct.view import StoreView, queue_length
 from rmqspark.store.inspection.layout import segment_files
 from rmqspark.store.queues.consume_queue import NO_MESSAGE_SIZE, ConsumeQueue
 from rmqspark.store.queues.consume_queues import DIRECTORY as QUEUES
-from rmqspark.store.queues.consume_queues import is_topic, queue_directory
+from rmqspark.store.queues.consume_queues import queue_directory
 from rmqspark.store.reading.left_over import LeftOver
 from rmqspark.store.reading.time_search import TimeSearch
 from rmqspark.store.recovery.run_marker import read_last_run
@@ -160,7 +161,7 @@ def _queues(files: FileSystem) -> list[Queue]:
     """Topics and queue ids by the names of directories; what cannot be a topic's is left alone."""
     found = []
     for topic in files.listdir(QUEUES) if files.is_directory(QUEUES) else ():
-        if is_topic(topic) and files.is_directory(f"{QUEUES}/{topic}"):
+        if may_be_topic(topic) and files.is_directory(f"{QUEUES}/{topic}"):
             names = files.listdir(f"{QUEUES}/{topic}")
             found += [(topic, int(name)) for name in names if name.isdecimal() and name == str(int(name))]
     return found
