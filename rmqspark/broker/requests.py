@@ -48,6 +48,7 @@ from rmqspark.broker.progress import Progress
 from rmqspark.broker.replicating import SlaveRole
 from rmqspark.broker.sending.bulks import check_target
 from rmqspark.broker.sending.intake import Intake
+from rmqspark.broker.sending.new_topics import NewTopics
 from rmqspark.broker.sending.send_tables import SendTables
 from rmqspark.broker.sending.usual_sends import UsualSends
 from rmqspark.broker.topic_deletion import TopicDeletion
@@ -112,18 +113,8 @@ def _about_sends(given: Given, parts: Parts, usual: UsualSends, parked: ParkedBu
         entropy=entropy,
     )
     dead_letters = DeadLetters(groups, parts.tables.locks, parts.counted.dead_letters, clock)
-    yield SendHandlers(
-        intake,
-        usual,
-        parts.appender,
-        parts.receipts,
-        parts.halves,
-        dead_letters,
-        topics,
-        groups,
-        parts.publisher,
-        clock,
-    ).routes()
+    new_topics = NewTopics(topics, groups, parts.publisher, clock)
+    yield SendHandlers(intake, usual, parts.appender, parts.receipts, parts.halves, dead_letters, new_topics).routes()
     yield ReplyHandlers(
         config, intake, parts.appender, parts.receipts, parts.clients, given.whereabouts, clock
     ).routes()
