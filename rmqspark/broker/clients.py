@@ -13,15 +13,13 @@ from typing import TYPE_CHECKING
 from rmqspark.broker.producer_ids import ProducerIds
 from rmqspark.broker.shares import Shares
 from rmqspark.errors import Busy
-from rmqspark.protocol.bodies.client import SubscriptionData
+from rmqspark.protocol.bodies.client import BROADCASTING, SubscriptionData
 from rmqspark.remoting.request import Connection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from rmqspark.protocol.bodies.client import ConsumerData
-
-BROADCASTING = "BROADCASTING"
 
 _SUBSCRIPTION_BYTES = 400  # without its texts
 _ITEM_BYTES = 40  # of a list

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from rmqspark.broker.handlers.bulk import check_target
+from rmqspark.broker.sending.bulks import check_target
 from rmqspark.protocol.bodies.txn import AttemptName
 from rmqspark.protocol.headers.txn import TxnOutcome
 from rmqspark.txn.participant.completer import Completer

@@ -12,7 +12,8 @@ from rmqspark.broker.dead_letters import DeadLetters
 from rmqspark.broker.delays.parked_bulks import ParkedBulks
 from rmqspark.broker.handlers.account_copies import AccountCopyHandlers
 from rmqspark.broker.handlers.broker_progress import BrokerProgressHandlers
-from rmqspark.broker.handlers.bulk import BulkHandlers, check_target
+from rmqspark.broker.handlers.bulk_reads import BulkReadHandlers
+from rmqspark.broker.handlers.bulk_sends import BulkSendHandlers
 from rmqspark.broker.handlers.capabilities import CapabilityHandlers
 from rmqspark.broker.handlers.connections import ConnectionHandlers
 from rmqspark.broker.handlers.consumer_calls import ConsumerCallHandlers
@@ -32,7 +33,6 @@ from rmqspark.broker.handlers.progress import ProgressHandlers
 from rmqspark.broker.handlers.queries import QueryHandlers
 from rmqspark.broker.handlers.queue_entries import QueueEntryHandlers
 from rmqspark.broker.handlers.queue_offsets import QueueOffsetHandlers
-from rmqspark.broker.handlers.range_reads import RangeReadHandlers
 from rmqspark.broker.handlers.recalls import RecallHandlers
 from rmqspark.broker.handlers.replies import ReplyHandlers
 from rmqspark.broker.handlers.runtime import RuntimeHandlers
@@ -46,7 +46,9 @@ from rmqspark.broker.handlers.txn_coordinator import TxnCoordinatorHandlers
 from rmqspark.broker.handlers.txn_participant import TxnParticipantHandlers
 from rmqspark.broker.progress import Progress
 from rmqspark.broker.replicating import SlaveRole
+from rmqspark.broker.sending.bulks import check_target
 from rmqspark.broker.sending.intake import Intake
+from rmqspark.broker.sending.new_topics import NewTopics
 from rmqspark.broker.sending.send_tables import SendTables
 from rmqspark.broker.sending.usual_sends import UsualSends
 from rmqspark.broker.topic_deletion import TopicDeletion
@@ -69,9 +71,10 @@ def server_of(given: Given, parts: Parts) -> RemotingServer:
     usual = UsualSends(
         config, parts.tables.topics, parts.appender, receipts, max_body_bytes=given.store_config.max_message_size
     )
+    parked = _parked_bulks(given, parts)
     families = (
-        _about_sends(given, parts, usual),
-        _about_transactions(given, parts),
+        _about_sends(given, parts, usual, parked),
+        _about_transactions(given, parts, parked),
         _about_reads(given, parts),
         _about_administration(given, parts),
     )
@@ -95,7 +98,7 @@ def server_of(given: Given, parts: Parts) -> RemotingServer:
     return server
 
 
-def _about_sends(given: Given, parts: Parts, usual: UsualSends) -> Iterator[Routes]:
+def _about_sends(given: Given, parts: Parts, usual: UsualSends, parked: ParkedBulks) -> Iterator[Routes]:
     config, clock, entropy = given.config, given.clock, given.entropy
     topics, groups = parts.tables.topics, parts.tables.groups
     intake = Intake(
@@ -110,18 +113,8 @@ def _about_sends(given: Given, parts: Parts, usual: UsualSends) -> Iterator[Rout
         entropy=entropy,
     )
     dead_letters = DeadLetters(groups, parts.tables.locks, parts.counted.dead_letters, clock)
-    yield SendHandlers(
-        intake,
-        usual,
-        parts.appender,
-        parts.receipts,
-        parts.halves,
-        dead_letters,
-        topics,
-        groups,
-        parts.publisher,
-        clock,
-    ).routes()
+    new_topics = NewTopics(topics, groups, parts.publisher, clock)
+    yield SendHandlers(intake, usual, parts.appender, parts.receipts, parts.halves, dead_letters, new_topics).routes()
     yield ReplyHandlers(
         config, intake, parts.appender, parts.receipts, parts.clients, given.whereabouts, clock
     ).routes()
@@ -138,11 +131,7 @@ def _about_sends(given: Given, parts: Parts, usual: UsualSends) -> Iterator[Rout
     ).routes()
     yield RecallHandlers(config, topics, parts.appender, parts.timed.require_room, clock).routes()
     yield TransactionHandlers(parts.halves, parts.appender).routes()
-    departures = parts.counted.departures
-    parked = _parked_bulks(given, parts)
-    yield BulkHandlers(
-        config, parts.store, parts.copied, topics, groups, parts.appender, parts.stats, departures, parked, clock
-    ).routes()
+    yield BulkSendHandlers(topics, parts.appender, parked).routes()
 
 
 def _parked_bulks(given: Given, parts: Parts) -> ParkedBulks:
@@ -155,13 +144,13 @@ def _parked_bulks(given: Given, parts: Parts) -> ParkedBulks:
     )
 
 
-def _about_transactions(given: Given, parts: Parts) -> Iterator[Routes]:
+def _about_transactions(given: Given, parts: Parts, parked: ParkedBulks) -> Iterator[Routes]:
     coordination, resolver, queries, steady = parts.coordination, parts.resolver, parts.queries, given.steady
     yield TxnCoordinatorHandlers(coordination, queries, steady, resolver.held_versions).routes()
     yield TxnParticipantHandlers(
         resolver,
         parts.tables.topics,
-        _parked_bulks(given, parts),
+        parked,
         coordination.note_broker,
         max_body_bytes=given.store_config.max_message_size,
     ).routes()
@@ -171,7 +160,7 @@ def _about_transactions(given: Given, parts: Parts) -> Iterator[Routes]:
 def _about_reads(given: Given, parts: Parts) -> Iterator[Routes]:
     config, store, tables = given.config, parts.store, parts.tables
     yield parts.pulls.routes()
-    yield RangeReadHandlers(
+    yield BulkReadHandlers(
         config, store, parts.copied, tables.topics, tables.groups, parts.stats, parts.counted.departures, given.clock
     ).routes()
     yield MeasuringHandlers(store).routes()

@@ -26,7 +26,7 @@ from rmqspark.client.outages import Outages
 from rmqspark.client.routes import RouteCache, TopicRoute, borrowed_route, no_broker, topic_route
 from rmqspark.clock import SystemClock
 from rmqspark.entropy import SystemEntropy
-from rmqspark.errors import AlreadyClosed, BrokerNotRegistered, TopicNotFound, Unreachable
+from rmqspark.errors import BrokerNotRegistered, TopicNotFound, Unreachable
 from rmqspark.protocol.names import AUTO_CREATE_TOPIC, check_topic, is_made_by_brokers
 
 if TYPE_CHECKING:
@@ -83,7 +83,6 @@ class ClusterClient(ClosedByWith):
         self._routes = RouteCache()
         self._places = BrokerPlaces(self.clock)
         self._brokers: dict[str, BrokerClient] = {}
-        self._closed = False
 
     def close(self) -> None:
         """Closes every connection. What is under way fails with ConnectionLost."""
@@ -249,11 +248,6 @@ class ClusterClient(ClosedByWith):
     def answer(self, address: str, code: int, header: msgspec.Struct) -> None:
         """Sends a request that nobody answers to the broker that asked for it. Raises Unreachable, ConnectionLost."""
         self._connections.to(address).send_oneway(code, header)
-
-    def _check_open(self) -> None:
-        """What is known already would else be answered as if nothing had been closed."""
-        if self._closed:
-            raise AlreadyClosed("This client was closed.", hint="Make a new one.")
 
     def _connect(self, broker_name: str) -> BlockingConnection | Future[BlockingConnection]:
         return self._to(broker_name, self.broker_address(broker_name))

@@ -15,7 +15,7 @@ from rmqspark.client.message_kinds import check_messages
 from rmqspark.client.outgoing import SendConfig, outgoing, outgoing_batch
 from rmqspark.client.recall import recall
 from rmqspark.client.selection import Target
-from rmqspark.errors import AlreadyClosed, InvalidMessage
+from rmqspark.errors import InvalidMessage
 from rmqspark.model import Message
 from rmqspark.protocol.names import check_group
 
@@ -42,6 +42,8 @@ class Producer(ClosedByWith):
     then left alone for ten seconds by messages that may go anywhere.
     """
 
+    _kind = "producer"
+
     def __init__(
         self,
         namesrv: str | None = None,
@@ -64,7 +66,6 @@ class Producer(ClosedByWith):
             1 + self._config.retry_times_when_send_failed,
             avoid_slow=self._config.send_latency_fault_enable,
         )
-        self._closed = False
         self._begin()
         self._cluster.heartbeats.add_producer(group)
 
@@ -174,7 +175,3 @@ class Producer(ClosedByWith):
             raise InvalidMessage(f"send takes a Message, not {message!r:.80}.", hint='Message("orders", b"...")')
         unique_id = self._ids.next()
         return Parcel(message.topic, (unique_id,), outgoing(message, unique_id, self._config, shard))
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise AlreadyClosed("This producer was closed.", hint="Make a new one.")

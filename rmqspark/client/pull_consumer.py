@@ -18,7 +18,7 @@ from rmqspark.client.expressions import check_sql, tag_test
 from rmqspark.client.fetcher import Fetcher
 from rmqspark.client.read_ahead import ReadAhead
 from rmqspark.client.user_topics import with_nearest
-from rmqspark.errors import AlreadyClosed, GroupNotFound, InvalidArgument, TopicNotFound
+from rmqspark.errors import GroupNotFound, InvalidArgument, TopicNotFound
 from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.names import check_group
 
@@ -39,6 +39,8 @@ class PullConsumer(ClosedByWith):
     With a `group` it begins where the group has committed, and `commit` records how far it came; it takes no part in
     the group's rebalancing. Without one, and for queues never committed, it begins at `start`.
     """
+
+    _kind = "consumer"
 
     def __init__(
         self,
@@ -68,7 +70,6 @@ class PullConsumer(ClosedByWith):
         self._reading = ReadAhead(self._fetcher, accept, max_poll_messages, self._cluster.clock)
         self._turn = threading.RLock()
         self._pid = os.getpid()
-        self._closed = False
 
     def queues(self, topic: str) -> list[MessageQueue]:
         """The queues of a topic that can be read. TopicNotFound."""
@@ -220,10 +221,6 @@ class PullConsumer(ClosedByWith):
         if self.group is None:
             raise InvalidArgument(f"{action} needs a group.", hint='Make the consumer with PullConsumer(group="...").')
         return self.group
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise AlreadyClosed("This consumer was closed.", hint="Make a new one.")
 
 
 def _checked_queues(queues: Iterable[MessageQueue]) -> list[MessageQueue]:

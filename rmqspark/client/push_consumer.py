@@ -27,7 +27,7 @@ from rmqspark.client.pushing.rules import Rules
 from rmqspark.client.pushing.send_backs import SendBacks
 from rmqspark.client.pushing.starts import Starts
 from rmqspark.client.pushing.subscription import ConsumeFrom, Subscription
-from rmqspark.errors import AlreadyClosed, InvalidArgument, NotSupported, TopicNotFound
+from rmqspark.errors import InvalidArgument, NotSupported, TopicNotFound
 from rmqspark.protocol.bodies.admin import ResetOffsetBody
 from rmqspark.protocol.bodies.client import BROADCASTING, CLUSTERING
 from rmqspark.protocol.codes import RequestCode
@@ -75,6 +75,8 @@ class PushConsumer(ClosedByWith):
     At least once: what is committed is always consumed, so whoever dies leaves what it had begun with to be consumed
     again.
     """
+
+    _kind = "consumer"
 
     def __init__(
         self,
@@ -171,7 +173,6 @@ class PushConsumer(ClosedByWith):
         )
         self._turn = threading.Lock()
         self._started = False
-        self._closed = False
 
     def __enter__(self) -> Self:
         self.start()
@@ -291,7 +292,3 @@ class PushConsumer(ClosedByWith):
         self._rebalancer.let_go()
         self._membership.leave(sorted(self._lookout.brokers))
         self._cluster.close()
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise AlreadyClosed("This consumer was closed.", hint="Make a new one.")

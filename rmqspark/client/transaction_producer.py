@@ -25,7 +25,6 @@ from rmqspark.client.outgoing import SendConfig, outgoing
 from rmqspark.client.received import received
 from rmqspark.client.selection import Target
 from rmqspark.errors import (
-    AlreadyClosed,
     ConnectionLost,
     InvalidMessage,
     NotSupported,
@@ -82,6 +81,8 @@ class TransactionProducer(ClosedByWith):
     that come later, so an application that starts again makes one even if it has nothing to send.
     """
 
+    _kind = "producer"
+
     def __init__(
         self,
         namesrv: str | None = None,
@@ -100,7 +101,6 @@ class TransactionProducer(ClosedByWith):
         self._listener = listener
         self._config = config or SendConfig()
         self._begin()
-        self._closed = False
         self._cluster = ClusterClient(namesrv, clock=clock, entropy=entropy, on_request=self._asked, access=access)
         self._ids = MessageIds(self._cluster)
         self._delivery = Delivery(
@@ -256,10 +256,6 @@ class TransactionProducer(ClosedByWith):
             topic=header.topic,
             bname=header.bname,
         )
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise AlreadyClosed("This producer was closed.", hint="Make a new one.")
 
 
 def _heard(method: str, msg_id: str, call: Callable[[], object]) -> TransactionState:

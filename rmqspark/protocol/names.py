@@ -130,6 +130,15 @@ def check_topic(name: str) -> str:
     return _check_name("topic", name, limit)
 
 
+def may_be_topic(name: str) -> bool:
+    """Whether a topic may be called so."""
+    try:
+        check_topic(name)
+    except InvalidName:
+        return False
+    return True
+
+
 def check_group(name: str) -> str:
     """Returns `name` if a consumer or producer group may be called so; raises InvalidName."""
     if not isinstance(name, str):

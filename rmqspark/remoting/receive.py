@@ -5,8 +5,7 @@ the next read. So an idle connection holds no memory. Only an incomplete frame i
 connection, which grows with the bytes that come, never by the length that was promised; the rest of the frame is then
 received straight into it. A connection of large frames keeps that buffer and receives all into it, until `shrink`.
 
-A command is handed out as views into one of these buffers, or as the places of its parts: valid until the next one is
-asked for.
+A command is handed out as the places of its parts in one of these buffers, valid until the next one is asked for.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ def frames_of(view: memoryview, sizes: Iterable[int]) -> Iterator[tuple[int, int
 class FrameReceiver:
     """The receiving half of one connection.
 
-    Use: read into `writable()`, tell `received(count)`, iterate `commands()` as far as wanted, then call `settle()`.
+    Use: read into `writable()`, tell `received(count)`, iterate `frames()` as far as wanted, then call `settle()`.
     """
 
     __slots__ = ("_at", "_budget", "_end", "_max_frame_bytes", "_needed", "_own", "_shared", "_used_own", "view")
@@ -102,13 +101,9 @@ class FrameReceiver:
     def received(self, count: int) -> None:
         self._end += count
 
-    def commands(self) -> Iterator[RawCommand]:
-        """The commands received whole. Raises FrameError or HeaderError where the stream makes no sense."""
-        view = self.view
-        return (command_at(view, *places) for places in self.frames())
-
     def frames(self) -> Iterator[tuple[int, int, int, int]]:
-        """The same as places in `view`: header word, where the header begins, where the body does, and its end."""
+        """Where in `view` the commands are that were received whole: header word, where the header begins, where the
+        body does, and its end. Raises FrameError or HeaderError where the stream makes no sense."""
         view, longest, head_at = self.view, self._max_frame_bytes - 4, _HEAD.unpack_from
         self._needed = 0
         at, end = self._at, self._end

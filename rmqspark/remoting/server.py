@@ -12,19 +12,17 @@ from typing import TYPE_CHECKING, Any, Self
 
 import structlog
 
-from rmqspark.clock import sleep_us
 from rmqspark.errors import InvalidArgument, PortInUse
 from rmqspark.remoting.address import cannot_listen, format_address, is_loopback
 from rmqspark.remoting.closings import Closings
 from rmqspark.remoting.deadlines import ticks_of
-from rmqspark.remoting.gathered import LEAST_TOGETHER, by_shape
 from rmqspark.remoting.limits import Limits
 from rmqspark.remoting.receive import SHARED_BUFFER_BYTES, Budget
-from rmqspark.remoting.resting import REST_US, Resting
 from rmqspark.remoting.server_connection import ServerConnection
 from rmqspark.remoting.tls.newcomer import Newcomer
 from rmqspark.remoting.tls.serving import ServerTls
 from rmqspark.remoting.tls.transport import ENCRYPTED_BYTES
+from rmqspark.remoting.turn import Turn
 from rmqspark.remoting.unsent import UnsentAnswers
 from rmqspark.remoting.wheel import TimerWheel
 
@@ -32,14 +30,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
     from types import TracebackType
 
-    from rmqspark.remoting.gathered import Gathered, TakesTogether
     from rmqspark.remoting.request import Connection
     from rmqspark.remoting.router import Router
     from rmqspark.remoting.tls.settings import TlsServing
 
 _BACKLOG = 4096  # one that finds no room tries again after a second, then three; Linux allows no more by itself
 _PORT_PAIRS_TRIED = 64
-_MOST_GATHERED_BYTES = 4 * 1024 * 1024
 
 log = structlog.get_logger("rmqspark.remoting")
 
@@ -77,11 +73,7 @@ class RemotingServer:
         self.closings = Closings()
         self.going_away = False
         self.now = 0
-        self.small_requests = 0
-        self.together: TakesTogether | None = None
-        self._gathered: list[Gathered] = []
-        self._gathered_bytes = 0
-        self._resting = Resting()
+        self.turn = Turn(router.together)
         self._host = host
         self._wanted_port = port
         self._port_offsets = tuple(port_offsets)
@@ -94,7 +86,6 @@ class RemotingServer:
         self._ids = itertools.count(1)
         self._connections: dict[int, ServerConnection] = {}
         self._per_address: dict[str, int] = {}
-        self._to_flush: list[ServerConnection] = []
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._listeners: list[asyncio.Server] = []
         self._ticker: asyncio.TimerHandle | None = None
@@ -183,38 +174,6 @@ class RemotingServer:
         if self._on_close is not None:
             self._on_close(connection)
 
-    def gather(self, requests: Gathered) -> None:
-        """Hands requests over at the end of the turn."""
-        self._gathered.append(requests)
-        self._gathered_bytes += len(requests.frames)
-        if self._gathered_bytes > _MOST_GATHERED_BYTES:
-            self.hand_over()
-
-    def hand_over(self) -> None:
-        """Does so now: together, where they are many and are taken; else one by one."""
-        gathered, self._gathered, self._gathered_bytes = self._gathered, [], 0
-        for requests in gathered:
-            requests.connection.gathered = False
-        try:
-            for some in () if self._taken_together(gathered) else by_shape(gathered):
-                if len(some) == len(gathered) or not some[0].frame_bytes or not self._taken_together(some):
-                    for requests in some:
-                        requests.connection.work_off_alone(requests)
-        except Exception as error:  # want of memory as a rule; nobody else would tell those who wait
-            log.error("requests that came together could not be handled", exc_info=error)
-            for requests in gathered:
-                requests.connection.close("its requests could not be handled")
-
-    def _taken_together(self, gathered: Sequence[Gathered]) -> bool:
-        together, total = self.router.together, sum([len(requests.sizes) for requests in gathered])
-        return together is not None and total >= LEAST_TOGETHER and together.take_together(gathered)
-
-    def flush_soon(self, connection: ServerConnection) -> None:
-        """Calls the connection's `flush` in the next turn of the loop."""
-        if not self._to_flush:
-            self._loop.call_soon(self._flush)
-        self._to_flush.append(connection)
-
     def run(self, work: Coroutine[Any, Any, None]) -> None:
         """Runs the rest of a request as a task of the server."""
         task = self._loop.create_task(work)
@@ -252,22 +211,6 @@ class RemotingServer:
     def _connected(self) -> ServerConnection | Newcomer:
         connection = ServerConnection(self, next(self._ids))
         return connection if self._tls is None else Newcomer(connection, self._tls, self._encrypted)
-
-    def _flush(self) -> None:
-        if self._gathered:
-            self.hand_over()
-        connections, self._to_flush = self._to_flush, []
-        for connection in connections:
-            try:
-                connection.flush()
-            except Exception as error:  # want of memory as a rule, and nothing to the others of this turn
-                log.error("answers could not be written", exc_info=error)
-                connection.close("its answers could not be written")
-        requests, self.small_requests = self.small_requests, 0
-        if requests:  # what the next turn is expected to be like
-            self.together = self.router.together if requests >= LEAST_TOGETHER else None
-        if self._resting.after_turn(requests, self._loop.time() * 1000):
-            sleep_us(REST_US)
 
     def _tick(self) -> None:
         self._ticker = self._loop.call_later(self._tick_ms / 1000, self._tick)

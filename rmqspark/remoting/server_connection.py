@@ -42,6 +42,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self.under_way = 0
         self.gathered = False  # has requests that wait for the end of the turn
         self._host = host
+        self._turn = host.turn
         self._transport: asyncio.Transport | None = None
         self._receiver = FrameReceiver(host.shared_buffer, host.newcomers, host.limits.max_frame_bytes)
         self._calls = PendingCalls("", host.limits.max_calls_under_way)
@@ -96,7 +97,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             self.flush()
         elif not self._flush_due:
             self._flush_due = True
-            self._host.flush_soon(self)
+            self._turn.flush_soon(self)
 
     def answer(self, responses: Buffer, count: int) -> None:
         """Queues the encoded answers to so many requests that were counted in `under_way`."""
@@ -181,12 +182,12 @@ class ServerConnection(asyncio.BufferedProtocol):
             return
         self._receiver.received(nbytes)
         self._active = self._host.now
-        together = self._host.together
+        together = self._turn.together
         handled = 0 if together is None else self._gather(together)
         if not handled:
             handled = self._work_off()
         if nbytes < _SMALL_BYTES:
-            self._host.small_requests += handled
+            self._turn.small_requests += handled
 
     def pause_writing(self) -> None:
         """The client does not read its answers: nothing more is read from it (backpressure)."""
@@ -246,7 +247,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             self.flush()
         self._flush_due = self.under_way > 0
         if self._flush_due:  # what is answered later in this very turn leaves at its end
-            self._host.flush_soon(self)
+            self._turn.flush_soon(self)
         return handled
 
     def _gather(self, together: TakesTogether) -> int:
@@ -260,13 +261,13 @@ class ServerConnection(asyncio.BufferedProtocol):
         total = len(sizes)
         if total:
             if self.gathered:
-                host.hand_over()  # to keep the order of a connection's requests
+                self._turn.hand_over()  # to keep the order of a connection's requests
             self.gathered = True
             self.under_way += total
-            host.gather(Gathered(word, frame_bytes, sizes, frames, self))
+            self._turn.gather(Gathered(word, frame_bytes, sizes, frames, self))
             if not self._flush_due:
                 self._flush_due = True
-                host.flush_soon(self)
+                self._turn.flush_soon(self)
         return total
 
     def _handle_each(self) -> int:
@@ -275,7 +276,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         view, receive, most_under_way = self._receiver.view, host.router.receive, host.limits.max_requests_under_way
         for word, header_at, body_at, end in self._receiver.frames():
             if self.gathered:
-                host.hand_over()  # as above
+                self._turn.hand_over()  # as above
             if host.going_away or self.under_way >= most_under_way:
                 rest = self._turn_away(command_at(view, word, header_at, body_at, end))
             else:

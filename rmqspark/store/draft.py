@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 class Draft(msgspec.Struct, gc=False):
     """A message ready to be stored: its record with everything but place, store time and store host filled in.
 
-    `record` is in the layout of `protocol.record` and is patched in place when it is appended. `index_keys` are the
-    keys it can be queried by: UNIQ_KEY first, then the tokens of KEYS. `tags_code` is the hash of its tags
+    `record` is in the layout of `protocol.records.record`, and patched in place when it is appended. `index_keys` are
+    the keys it can be queried by: UNIQ_KEY first, then the tokens of KEYS. `tags_code` is the hash of its tags
     (`protocol.java_hash.tags_code`); messages of the delay topic get their deliver time instead.
     """
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
 
-from rmqspark.errors import DamagedFile
 from rmqspark.store.cut_tails import drop_old_tails
 from rmqspark.store.retention import HOUR_MS, LogFile, decide, full_disk_story, local_hour
 
@@ -22,10 +21,8 @@ if TYPE_CHECKING:
     from rmqspark.store.appending.write_gate import WriteGate
     from rmqspark.store.checkpoint import CheckpointFile
     from rmqspark.store.config import StoreConfig
+    from rmqspark.store.contents import Contents
     from rmqspark.store.files import DiskUsage, FileSystem
-    from rmqspark.store.index.index import Index
-    from rmqspark.store.log.commit_log import CommitLog
-    from rmqspark.store.queues.consume_queues import ConsumeQueues
     from rmqspark.store.retention import RetentionPlan
 
 _ROOM: Final = "Free some space, keep the store on another disk, or change that setting."
@@ -49,17 +46,14 @@ class Expiry:
         self,
         config: StoreConfig,
         files: FileSystem,
-        log: CommitLog,
-        queues: ConsumeQueues,
-        index: Index | None,
+        contents: Contents,
         checkpoint_file: CheckpointFile,
         gate: WriteGate,
     ) -> None:
         self._config = config
         self._files = files
-        self._log = log
-        self._queues = queues
-        self._index = index
+        self._contents = contents
+        self._log = contents.log
         self._checkpoint_file = checkpoint_file
         self._gate = gate
         self._is_disk_full = False
@@ -91,7 +85,8 @@ class Expiry:
             deleted += self._log.segments.drop_before(old[-1].base_offset + self._log.segment_bytes)
         if self._followed_offset != self._log.min_offset:
             self._log.segments.sync_names()  # refused before, perhaps: what leads to messages goes after they have gone
-            deleted += self._follow_log_start()
+            deleted += self._contents.follow_log_start()
+            self._followed_offset = self._log.min_offset
         deleted += drop_old_tails(self._files, now_ms - self._config.file_reserved_time * HOUR_MS)
         return ExpireReport(tuple(deleted), self._log.min_offset, plan.is_forced, plan.is_disk_full)
 
@@ -144,23 +139,12 @@ class Expiry:
         some and not got as far as their names. Raises OSError, after which nothing is written any more."""
         try:
             if not self._has_synced_names:
-                self._queues.sync_names()
+                self._contents.queues.sync_names()
                 self._has_synced_names = True
             self._checkpoint_file.sync()
         except OSError as error:
             self._gate.shut_for_good(f"An fsync failed: {error}.", "Check the disk, then start the broker again.")
             raise
-
-    def _follow_log_start(self) -> list[str]:
-        deleted: list[str] = []
-        for queue in self._queues:
-            with suppress(DamagedFile):  # somebody has deleted one of its files: the next start finds out what is left
-                queue.follow_log_start(self._log.min_offset)
-            deleted += queue.drop_expired()
-        if self._index is not None:
-            deleted += self._index.expire(self._log.min_offset)
-        self._followed_offset = self._log.min_offset
-        return deleted
 
     def _note_disk(self, disk: DiskUsage, *, is_full: bool) -> None:
         """The operator is told when it changes, senders with each refusal."""

@@ -16,11 +16,10 @@ if TYPE_CHECKING:
     from rmqspark.store.appending.write_gate import WriteGate
     from rmqspark.store.appending.writer import Writer
     from rmqspark.store.checkpoint import CheckpointFile
+    from rmqspark.store.contents import Contents
     from rmqspark.store.dispatcher import Dispatcher
-    from rmqspark.store.index.index import Index, IndexFlush
-    from rmqspark.store.log.commit_log import CommitLog
+    from rmqspark.store.index.index import IndexFlush
     from rmqspark.store.log.segment import SegmentFiles, SyncTarget
-    from rmqspark.store.queues.consume_queues import ConsumeQueues
 
 
 class FlushPlan(NamedTuple):
@@ -47,21 +46,17 @@ class Flusher:
 
     def __init__(
         self,
-        log: CommitLog,
+        contents: Contents,
         log_files: SegmentFiles,
-        queues: ConsumeQueues,
         queue_files: SegmentFiles,
-        index: Index | None,
         dispatcher: Dispatcher,
         writer: Writer,
         checkpoint_file: CheckpointFile,
         gate: WriteGate,
     ) -> None:
-        self._log = log
+        self._log, self._queues, self._index = contents.log, contents.queues, contents.index
         self._log_files = log_files
-        self._queues = queues
         self._queue_files = queue_files
-        self._index = index
         self._dispatcher = dispatcher
         self._writer = writer
         self._checkpoint_file = checkpoint_file
@@ -153,6 +148,18 @@ class Flusher:
         if queues := self._queues.by_topic.get(topic):
             counted = sum(queue.first_at_or_after(current.recovery_offset) for queue in queues.values())
             self._checkpoint_file.write(current._replace(entries_total=current.entries_total - counted))
+
+    def lower_checkpoint(self, physical_offset: int) -> None:
+        """Writes, durably, that a recovery begins here or before: the log is about to end here. Raises OSError."""
+        current = self._checkpoint_file.current
+        recovery_offset = min(current.recovery_offset, physical_offset)
+        lowered = current._replace(
+            watermark=min(current.watermark, physical_offset),
+            recovery_offset=recovery_offset,
+            entries_total=sum(queue.first_at_or_after(recovery_offset) for queue in self._queues),
+        )
+        self._checkpoint_file.write(lowered)
+        self._checkpoint_file.sync()
 
     def _plan(self) -> FlushPlan:
         checkpoint = self._of_log(self._writer.store_timestamp_ms, self._log.end_offset)

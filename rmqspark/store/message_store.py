@@ -126,7 +126,7 @@ class MessageStore:
         return self.incarnation > FIRST_INCARNATION or self.deletions.deleted_ms(topic) > 0
 
     def set_store_host(self, host: bytes) -> None:
-        """The broker's address (8 bytes, `protocol.message_id.pack_host`), written into every record from now on."""
+        """The broker's address (8 bytes, see `message_id.pack_host`), written into every record from now on."""
         self.writer.store_host = host
 
     @property

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from rmqspark.errors import RecordError, StoreError
-from rmqspark.protocol.records.record import BLANK_BYTES, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_RECORD_BYTES
+from rmqspark.protocol.records.record import BLANK_BYTES, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_RECORD_BYTES, SIZE_MAGIC
 from rmqspark.protocol.records.record_batch import RecordBatch
 from rmqspark.store.dispatcher import Dispatch
 from rmqspark.store.files import read_whole, write_whole
@@ -22,6 +22,7 @@ from rmqspark.store.log.commit_log import Placement
 from rmqspark.store.recovery.redispatch import Redispatcher
 from rmqspark.store.recovery.scan import LogScan, Records, whole_records
 from rmqspark.store.replicated_entries import ReplicatedEntries
+from rmqspark.store.tail_cut import TailCut
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,15 +30,11 @@ if TYPE_CHECKING:
     from rmqspark.protocol.buffers.spans import Positions
     from rmqspark.store.appending.write_gate import WriteGate
     from rmqspark.store.appending.writer import Writer
-    from rmqspark.store.deletions import Deletions
+    from rmqspark.store.contents import Contents
     from rmqspark.store.dispatcher import Dispatcher, Queued
     from rmqspark.store.files import FileSystem
     from rmqspark.store.flush import Flusher
     from rmqspark.store.identity import StoreIdentity
-    from rmqspark.store.index.index import Index
-    from rmqspark.store.log.commit_log import CommitLog
-    from rmqspark.store.queues.consume_queues import ConsumeQueues
-    from rmqspark.store.tail_cut import TailCut
 
 FOLLOWING: Final = "following"  # a file that is there from the first start as a slave's store to the next as a master's
 _IS_KNOWN: Final = b"known\n"  # its content, once the master has said whose store this is a copy of
@@ -54,28 +51,22 @@ class ReplicaLog:
     def __init__(
         self,
         files: FileSystem,
-        log: CommitLog,
-        queues: ConsumeQueues,
-        index: Index | None,
-        deletions: Deletions,
+        contents: Contents,
         dispatcher: Dispatcher,
         writer: Writer,
         gate: WriteGate,
         flusher: Flusher,
         identity: StoreIdentity,
-        tail_cut: TailCut,
     ) -> None:
         self._files = files
-        self._log = log
-        self._queues = queues
-        self._index = index
+        self._log, self._queues, self._index = contents.log, contents.queues, contents.index
         self._dispatcher = dispatcher
         self._writer = writer
         self._gate = gate
         self._flusher = flusher
         self._identity = identity
-        self._tail_cut = tail_cut
-        self._redispatcher = Redispatcher(queues, deletions)
+        self._tail_cut = TailCut(files, contents, dispatcher, gate, flusher, identity)
+        self._redispatcher = Redispatcher(contents.queues, contents.deletions)
         self.is_known = False
         """Whether the store's identity is that of the master's: not before that has said it for the first time."""
         self.is_doubtful = False
@@ -169,8 +160,8 @@ class ReplicaLog:
                 f"The master's log begins at {physical_offset}, where no file of {self._log.segment_bytes} bytes does.",
                 hint="Set mapped_file_size_commit_log to what the master has.",
             )
-        self._log.segments.clear()  # a file that nothing was written to
-        self._log.end_offset = self._log.flushed_offset = self._dispatcher.offset = physical_offset
+        self._log.begin_at(physical_offset)
+        self._dispatcher.offset = physical_offset
 
     def append(self, raw: bytes | memoryview) -> int:
         """Takes the records that are whole in `raw`, the bytes from `end_offset` on; returns how many bytes that is.
@@ -196,7 +187,7 @@ class ReplicaLog:
             if len(view) == room:
                 raise RecordError(f"A file of the log ends at {self._log.end_offset} without a blank record.")
             return 0
-        size, magic = int.from_bytes(view[:4], "big", signed=True), int.from_bytes(view[4:8], "big")
+        size, magic = SIZE_MAGIC.unpack_from(view)
         is_blank = magic == MAGIC_BLANK and size == room <= MOST_BLANK_BYTES
         is_record = magic in (MAGIC_V1, MAGIC_V2) and MIN_RECORD_BYTES <= size <= min(room, MOST_RECORD_BYTES)
         if not (is_blank or is_record):

@@ -16,6 +16,7 @@ from rmqspark.store.appending.write_gate import WriteGate
 from rmqspark.store.appending.writer import Writer
 from rmqspark.store.checkpoint import CheckpointFile
 from rmqspark.store.config import memory_bytes, parse_delay_levels
+from rmqspark.store.contents import Contents
 from rmqspark.store.deletions import Deletions
 from rmqspark.store.dispatcher import Dispatcher
 from rmqspark.store.expiry import Expiry
@@ -35,7 +36,6 @@ from rmqspark.store.reading.time_search import TimeSearch
 from rmqspark.store.recovery import run_marker
 from rmqspark.store.recovery.recovery import Recovery
 from rmqspark.store.replica import ReplicaLog
-from rmqspark.store.tail_cut import TailCut
 from rmqspark.store.topic_deletions import TopicDeletions
 
 if TYPE_CHECKING:
@@ -65,11 +65,9 @@ class Storeys:
         self.writer = Writer(config, self.log, self.queues, self.index, self.dispatcher, self.gate, clock)
         self.writer.store_host = store_host
         self.flusher = Flusher(
-            self.log,
+            self.contents,
             self._log_files,
-            self.queues,
             self._queue_files,
-            self.index,
             self.dispatcher,
             self.writer,
             self.checkpoint_file,
@@ -83,9 +81,9 @@ class Storeys:
         self.identity = StoreIdentity.open(self.files, entropy)
         if self.identity.warning:
             log.warning("the store's identity was read from its copy", reason=self.identity.warning)
-        self.noted_deletions = Deletions(self.files)
-        if self.noted_deletions.warning:
-            log.warning("the deleted topics were read from their copy", reason=self.noted_deletions.warning)
+        self._deletions = Deletions(self.files)
+        if self._deletions.warning:
+            log.warning("the deleted topics were read from their copy", reason=self._deletions.warning)
         self.checkpoint_file = CheckpointFile(self.files)
         self.gate = WriteGate()
         self.dispatcher = Dispatcher()
@@ -99,6 +97,7 @@ class Storeys:
         levels = parse_delay_levels(config.message_delay_level)
         self.queues = ConsumeQueues(files, self._queue_files, config.consume_queue_segment_bytes, levels)
         self.index = Index(files, config, clock) if config.message_index_enable else None
+        self.contents = Contents(self.log, self.queues, self.index, self._deletions)
 
     def _lay_reads(self) -> None:
         collector = Collector(self.log.segments)
@@ -112,44 +111,10 @@ class Storeys:
 
     def _lay_what_goes(self, clock: Clock) -> None:
         """Topics, what a master does not have, and what has had its time."""
-        self.topic_deletions = TopicDeletions(
-            self.noted_deletions,
-            self.log,
-            self.queues,
-            self.dispatcher,
-            self.flusher,
-            self.writer,
-            self.times,
-            clock,
-        )
-        tail_cut = TailCut(
-            self.files,
-            self.log,
-            self.queues,
-            self.index,
-            self.noted_deletions,
-            self.dispatcher,
-            self.gate,
-            self.flusher,
-            self.checkpoint_file,
-            self.identity,
-        )
-        self.replica = ReplicaLog(
-            self.files,
-            self.log,
-            self.queues,
-            self.index,
-            self.noted_deletions,
-            self.dispatcher,
-            self.writer,
-            self.gate,
-            self.flusher,
-            self.identity,
-            tail_cut,
-        )
-        self.expiry = Expiry(
-            self._config, self.files, self.log, self.queues, self.index, self.checkpoint_file, self.gate
-        )
+        contents, dispatcher, flusher, writer = self.contents, self.dispatcher, self.flusher, self.writer
+        self.topic_deletions = TopicDeletions(contents, dispatcher, flusher, writer, self.times, clock)
+        self.replica = ReplicaLog(self.files, contents, dispatcher, writer, self.gate, flusher, self.identity)
+        self.expiry = Expiry(self._config, self.files, contents, self.checkpoint_file, self.gate)
 
     def recover(self) -> tuple[Damage, ...]:
         """From whatever the last run left to a store in order; returns what was on disk and cannot be believed."""
@@ -157,10 +122,7 @@ class Storeys:
         run_marker.mark_recovering(self.files)
         checkpoint = self.checkpoint_file.current
         recovered = Recovery(
-            self.log,
-            self.queues,
-            self.index,
-            self.noted_deletions,
+            self.contents,
             checkpoint,
             last_run,
             self.identity.raise_incarnation,

@@ -8,19 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqspark.store.cut_tails import keep_tail
-from rmqspark.store.recovery.scan import LogScan, Records
 
 if TYPE_CHECKING:
     from rmqspark.store.appending.write_gate import WriteGate
-    from rmqspark.store.checkpoint import CheckpointFile
-    from rmqspark.store.deletions import Deletions
+    from rmqspark.store.contents import Contents
     from rmqspark.store.dispatcher import Dispatcher
     from rmqspark.store.files import FileSystem
     from rmqspark.store.flush import Flusher
     from rmqspark.store.identity import StoreIdentity
-    from rmqspark.store.index.index import Index
-    from rmqspark.store.log.commit_log import CommitLog
-    from rmqspark.store.queues.consume_queues import ConsumeQueues
 
 
 class TailCut:
@@ -29,25 +24,17 @@ class TailCut:
     def __init__(
         self,
         files: FileSystem,
-        log: CommitLog,
-        queues: ConsumeQueues,
-        index: Index | None,
-        deletions: Deletions,
+        contents: Contents,
         dispatcher: Dispatcher,
         gate: WriteGate,
         flusher: Flusher,
-        checkpoint_file: CheckpointFile,
         identity: StoreIdentity,
     ) -> None:
         self._files = files
-        self._log = log
-        self._queues = queues
-        self._index = index
-        self._deletions = deletions
+        self._contents = contents
         self._dispatcher = dispatcher
         self._gate = gate
         self._flusher = flusher
-        self._checkpoint_file = checkpoint_file
         self._identity = identity
 
     def run(self, physical_offset: int) -> str:
@@ -62,7 +49,8 @@ class TailCut:
         self._flusher.flush()
         if self._dispatcher.fault is not None:
             raise self._dispatcher.fault
-        tail = self._log.segments.read(physical_offset, self._log.end_offset - physical_offset)
+        log = self._contents.log
+        tail = log.segments.read(physical_offset, log.end_offset - physical_offset)
         kept = keep_tail(self._files, physical_offset, tail)
         try:
             self._take_back(physical_offset)
@@ -74,35 +62,7 @@ class TailCut:
 
     def _take_back(self, physical_offset: int) -> None:
         self._identity.raise_incarnation()
-        self._lower_checkpoint(physical_offset)
-        for queue in self._queues:
-            end = queue.first_at_or_after(physical_offset)
-            if end < queue.max_offset:
-                queue.cut(end)
-        self._log.segments.cut(physical_offset)
-        self._log.end_offset = physical_offset
-        self._log.flushed_offset = min(self._log.flushed_offset, physical_offset)
-        self._deletions.follow_log_end(physical_offset)
+        self._flusher.lower_checkpoint(physical_offset)
+        self._contents.cut(physical_offset)
         self._dispatcher.rewind(physical_offset)
-        self._cut_index(physical_offset)
         self._flusher.flush(thorough=True)
-
-    def _lower_checkpoint(self, physical_offset: int) -> None:
-        current = self._checkpoint_file.current
-        recovery_offset = min(current.recovery_offset, physical_offset)
-        lowered = current._replace(
-            watermark=min(current.watermark, physical_offset),
-            recovery_offset=recovery_offset,
-            entries_total=sum(queue.first_at_or_after(recovery_offset) for queue in self._queues),
-        )
-        self._checkpoint_file.write(lowered)
-        self._checkpoint_file.sync()
-
-    def _cut_index(self, physical_offset: int) -> None:
-        if self._index is None:
-            return
-        start = max(self._index.cut(physical_offset), self._log.min_offset)
-        scan = LogScan(self._log.segments, start, physical_offset, check_crc=False)
-        for found in scan.run():
-            if isinstance(found, Records):
-                self._index.append_records(None, found.batch, found.batch.positions + found.physical_offset)

@@ -18,11 +18,9 @@ if TYPE_CHECKING:
 
     from rmqspark.clock import Clock
     from rmqspark.store.appending.writer import Writer
-    from rmqspark.store.deletions import Deletions
+    from rmqspark.store.contents import Contents
     from rmqspark.store.dispatcher import Dispatcher
     from rmqspark.store.flush import Flusher
-    from rmqspark.store.log.commit_log import CommitLog
-    from rmqspark.store.queues.consume_queues import ConsumeQueues
     from rmqspark.store.reading.time_search import TimeSearch
 
 
@@ -31,18 +29,14 @@ class TopicDeletions:
 
     def __init__(
         self,
-        noted: Deletions,
-        log: CommitLog,
-        queues: ConsumeQueues,
+        contents: Contents,
         dispatcher: Dispatcher,
         flusher: Flusher,
         writer: Writer,
         times: TimeSearch,
         clock: Clock,
     ) -> None:
-        self._noted = noted
-        self._log = log
-        self._queues = queues
+        self._log, self._queues, self._noted = contents.log, contents.queues, contents.deletions
         self._dispatcher = dispatcher
         self._flusher = flusher
         self._writer = writer
@@ -94,11 +88,9 @@ class TopicDeletions:
     def finish_all(self) -> None:
         """Removes what queues have of topics since deleted. Raises OSError; then some is left for the next call."""
         left_over = LeftOver(self._noted, self._log, self._times)
-        for topic in self._queues.topics():
-            queues = self._queues.by_topic[topic]
-            if gone := [queue_id for queue_id, queue in queues.items() if left_over.is_all_of(queue)]:
-                self._flusher.checkpoint_without(topic)
-                self._queues.remove(topic, gone)
+        for topic, queue_ids in left_over.whole_queues(self._queues):
+            self._flusher.checkpoint_without(topic)
+            self._queues.remove(topic, queue_ids)
 
     # --- those that went
 

@@ -10,7 +10,7 @@ import pytest
 
 from rmqspark.protocol.commands.frame import FrameDecoder
 from rmqspark.remoting.frame_reader import FrameReader
-from rmqspark.remoting.receive import Budget, FrameReceiver
+from rmqspark.remoting.receive import Budget, FrameReceiver, command_at
 from rmqspark.testing.fuzz.golden import golden_frames
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def by_server(chunks: Iterable[bytes]) -> list[bytes]:
             count = min(len(room), len(chunk) - at)
             room[:count] = chunk[at : at + count]
             receiver.received(count)
-            frames += [whole(raw) for raw in receiver.commands()]
+            frames += [whole(command_at(receiver.view, *places)) for places in receiver.frames()]
             receiver.settle()
             at += count
     return frames

@@ -17,7 +17,7 @@ from rmqspark.protocol.bodies.client import SQL92, CheckClientConfigBody, Consum
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.filters import MAX_EXPRESSION_BYTES, MAX_SQL_BYTES
 from rmqspark.protocol.headers.consume import ConsumerGroupRequestHeader, UnregisterClientRequestHeader
-from rmqspark.protocol.names import check_client_id, check_group, check_topic
+from rmqspark.protocol.names import check_client_id, check_group, may_be_topic
 from rmqspark.remoting.reply import Reply, reply_after
 from rmqspark.remoting.router import Route, Routes
 
@@ -117,7 +117,7 @@ class HeartbeatHandlers:
             config = self._groups.find_or_create(check_group(data.groupName), self._clock.now_ms())
         except (GroupNotFound, InvalidName):
             return False
-        possible = [each for each in data.subscriptionDataSet if _can_be_topic(each.topic)]
+        possible = [each for each in data.subscriptionDataSet if may_be_topic(each.topic)]
         data = msgspec.structs.replace(data, subscriptionDataSet=possible)
         made_topic = self._topics.ensure_retry(data.groupName, config.retryQueueNums, self._clock.now_ms())
         if self._clients.register_consumer(data, member, keep_subscriptions=keep_subscriptions):
@@ -152,14 +152,6 @@ def _check(data: HeartbeatData) -> None:
         for subscription in consumer.subscriptionDataSet:
             _check_words(subscription.expressionType)
             _check_expression(subscription)
-
-
-def _can_be_topic(name: str) -> bool:
-    try:
-        check_topic(name)
-    except InvalidName:
-        return False
-    return True
 
 
 def _check_words(*words: str) -> None:

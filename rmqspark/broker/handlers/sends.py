@@ -8,38 +8,32 @@ topics with queue.type BatchCQ cannot be created.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from rmqspark.broker.sending.intake import of_broker
 from rmqspark.broker.sending.sends import AwaitedBatch, AwaitedSend, BatchSend, SingleSend
 from rmqspark.errors import RmqError, TopicNotFound
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.produce import SendMessageRequestHeader, SendMessageRequestHeaderV2
-from rmqspark.protocol.names import DLQ_PREFIX, HALF_TOPIC, RETRY_PREFIX, SYSTEM_TOPIC_PREFIX
+from rmqspark.protocol.names import HALF_TOPIC, RETRY_PREFIX
 from rmqspark.remoting.router import Route, Routes
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
     from rmqspark.broker.dead_letters import DeadLetters
-    from rmqspark.broker.groups import SubscriptionGroups
     from rmqspark.broker.half_messages import HalfMessages
     from rmqspark.broker.sending.appender import Appender
     from rmqspark.broker.sending.intake import Admitted, Intake, OnStored
+    from rmqspark.broker.sending.new_topics import NewTopics
     from rmqspark.broker.sending.receipts import Receipts
     from rmqspark.broker.sending.sends import SendRequest
     from rmqspark.broker.sending.usual_sends import UsualSends
-    from rmqspark.broker.topic_publisher import TopicPublisher
-    from rmqspark.broker.topics import TopicTable
-    from rmqspark.clock import Clock
     from rmqspark.remoting.reply import Reply
     from rmqspark.remoting.request import Request
 
-UNIT_TOPIC: Final = 1  # bit of topicSysFlag
-
 
 class SendHandlers:
-    """Stores messages that clients send, and makes the topics they send to where that is allowed."""
+    """Stores messages that clients send, those for new topics once these are made."""
 
     def __init__(
         self,
@@ -49,10 +43,7 @@ class SendHandlers:
         receipts: Receipts,
         halves: HalfMessages,
         dead_letters: DeadLetters,
-        topics: TopicTable,
-        groups: SubscriptionGroups,
-        publisher: TopicPublisher,
-        clock: Clock,
+        new_topics: NewTopics,
     ) -> None:
         self._intake = intake
         self._usual = usual
@@ -60,10 +51,7 @@ class SendHandlers:
         self._dead_letters = dead_letters
         self._appender = appender
         self._receipts = receipts
-        self._topics = topics
-        self._groups = groups
-        self._publisher = publisher
-        self._clock = clock
+        self._new_topics = new_topics
 
     def routes(self) -> Routes:
         return {
@@ -128,7 +116,7 @@ class SendHandlers:
         """
         reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         try:
-            self._create_topic(header)
+            self._new_topics.make(header)
             if is_batch:
                 batch = self._intake.admit_batch(header, request.body, request.connection.peer)
                 self._appender.submit_batch(AwaitedBatch(batch, reply, self._receipts))
@@ -139,20 +127,5 @@ class SendHandlers:
         return self._once_topic_is_saved(reply)
 
     async def _once_topic_is_saved(self, reply: asyncio.Future[Reply]) -> Reply:
-        await self._publisher.save()
+        await self._new_topics.saved()
         return await reply
-
-    def _create_topic(self, header: SendMessageRequestHeaderV2) -> None:
-        topic, now_ms = header.b, self._clock.now_ms()
-        if topic.startswith(SYSTEM_TOPIC_PREFIX):  # a store of RocketMQ's may have some that are sent to
-            raise of_broker(topic)
-        if topic.startswith(RETRY_PREFIX):
-            group = self._groups.require(topic.removeprefix(RETRY_PREFIX))
-            self._topics.ensure_retry(group.groupName, 1, now_ms)
-        elif topic.startswith(DLQ_PREFIX) and self._groups.get(topic.removeprefix(DLQ_PREFIX)):
-            self._topics.ensure_dead_letters(topic.removeprefix(DLQ_PREFIX), now_ms)
-        else:
-            self._topics.auto_create(
-                topic, template=header.c, queues=header.d, sys_flag=UNIT_TOPIC if header.k else 0, now_ms=now_ms
-            )
-        self._publisher.hurry()

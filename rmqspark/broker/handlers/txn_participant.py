@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from rmqspark.broker.handlers.bulk import check_target, open_bulk
+from rmqspark.broker.sending.bulks import check_target, open_bulk
 from rmqspark.errors import Fenced, InvalidArgument, RecordError, TransactionError
 from rmqspark.protocol.bodies.txn import OutputRanges, TxnComplete, TxnVote
 from rmqspark.protocol.bulk.bulk_rows import BulkRows

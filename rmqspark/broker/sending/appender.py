@@ -21,7 +21,6 @@ from rmqspark.broker.sending.batch_appends import BatchAppends
 from rmqspark.broker.sending.usual_send import finish_all
 from rmqspark.errors import InvalidArgument, RmqError, ServerFault
 from rmqspark.protocol.bulk.bulk_rows import BulkRows
-from rmqspark.store.draft import RowRun
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -174,7 +173,7 @@ class Appender:
         self.append_gathered()
         begin = self._store.end_offset
         if isinstance(bulk, BulkRows):
-            (appended,) = self._store.writer.append_rows(topic, [RowRun(queue_id, bulk)])
+            appended = self._store.writer.append_rows(topic, queue_id, bulk)
         else:
             appended = self._store.append_bulk(topic, queue_id, bulk)
         self._stats.count_puts(appended.count, self._store.end_offset - begin)

@@ -18,12 +18,11 @@ from rmqspark.broker.sending.intake import MULTI_TAG, brokers_own_properties
 from rmqspark.broker.sending.send_stencils import PLAIN, SendStencil, stencil_of
 from rmqspark.broker.sending.usual_properties import read_usual
 from rmqspark.broker.sending.usual_send import UsualSend
-from rmqspark.errors import InvalidName
 from rmqspark.protocol.commands.by_length import MOST_HEADER_BYTES, ByLength
 from rmqspark.protocol.commands.command import JSON, Envelope, RawCommand
 from rmqspark.protocol.commands.stencil import opaque_value
 from rmqspark.protocol.headers.produce import SendMessageRequestHeaderV2
-from rmqspark.protocol.names import NOT_SENDABLE, RETRY_PREFIX, check_topic
+from rmqspark.protocol.names import NOT_SENDABLE, RETRY_PREFIX, may_be_topic
 from rmqspark.protocol.records.record import MAX_V1_TOPIC_BYTES
 from rmqspark.store.appending.targets import Targets
 
@@ -245,17 +244,9 @@ class UsualSends:
         config = self._topics.get(topic)
         if config is None:
             return 0  # and not remembered: there are more names than topics
-        is_plain = topic not in NOT_SENDABLE and not topic.startswith(RETRY_PREFIX) and _may_be_stored(topic)
+        is_plain = topic not in NOT_SENDABLE and not topic.startswith(RETRY_PREFIX)
+        is_plain = is_plain and may_be_topic(topic)  # those of brokers and clusters may be called like a host
         queues = config.writeQueueNums if is_plain and config.topicFilterType != MULTI_TAG else 0
         self._write_queues[topic] = queues
         self._by_name[topic.encode()] = topic, queues
         return queues
-
-
-def _may_be_stored(topic: str) -> bool:
-    """False for some topics of brokers and clusters that are called like a host."""
-    try:
-        check_topic(topic)
-    except InvalidName:
-        return False
-    return True

@@ -98,13 +98,15 @@ _HEADS: Final = tuple(
 )  # by sys flag bits 0x30 >> 4
 HEAD: Final = _HEADS[0]
 """The head of a record with IPv4 hosts."""
+SIZE_MAGIC: Final = Struct(">iI")
+SIZE_MAGIC_PLACE: Final = Struct(f">iI{PHYSICAL_OFFSET_AT - 8}xq")
+"""Of a record: its size and magic, and where in the log it says it is."""
 _IPV4_HOST_BYTES: Final = 8
 _HOSTS_MASK: Final = SysFlag.HOSTS_MASK
 _WITHOUT_HOSTS: Final = ~SysFlag.HOSTS_MASK
 _LOW_SYS_FLAG_AT: Final = SYS_FLAG_AT + 3
 _LOW_MAGIC_AT: Final = MAGIC_AT + 3
 _LOW_MAGIC_V1: Final = MAGIC_V1 & 0xFF
-_SIZE_MAGIC: Final = Struct(">iI")
 _INT32: Final = Struct(">i")
 _PLACE: Final = Struct(">qq")
 _STORED: Final = Struct(">q8s")
@@ -274,7 +276,7 @@ def _measure(buffer: Buffer, offset: int) -> _Parts:
     available = len(buffer) - offset
     if offset < 0 or available < MIN_RECORD_BYTES:
         raise RecordError(f"At byte {offset}: {max(available, 0)} bytes are too few for a record.")
-    size, magic = _SIZE_MAGIC.unpack_from(buffer, offset)
+    size, magic = SIZE_MAGIC.unpack_from(buffer, offset)
     if magic not in (MAGIC_V1, MAGIC_V2):
         raise RecordError(f"At byte {offset}: magic {magic:#010x} is no record's.")
     hosts = _INT32.unpack_from(buffer, offset + SYS_FLAG_AT)[0] >> 4 & 3
@@ -390,4 +392,4 @@ def store_timestamp_at(sys_flag: int) -> int:
 
 def blank_record(remaining: int) -> bytes:
     """The eight bytes that close a log file with `remaining` bytes left (spec: storage, section 2.1)."""
-    return _SIZE_MAGIC.pack(remaining, MAGIC_BLANK)
+    return SIZE_MAGIC.pack(remaining, MAGIC_BLANK)

@@ -23,7 +23,7 @@ from rmqspark.store.appending.vouchers import drafts_in_doubt, in_doubt, singles
 from rmqspark.store.appending.warming import Warming
 from rmqspark.store.disk_errors import advice
 from rmqspark.store.dispatcher import Dispatch, QueuedEntries
-from rmqspark.store.draft import Appended, BulkAppended, Run
+from rmqspark.store.draft import Appended, BulkAppended, RowRun, Run
 from rmqspark.store.log.commit_log import Placement
 from rmqspark.store.log.segment import Segment
 from rmqspark.store.queues.consume_queue import ENTRY
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from rmqspark.store.appending.write_gate import WriteGate
     from rmqspark.store.config import StoreConfig
     from rmqspark.store.dispatcher import Dispatcher, Queued
-    from rmqspark.store.draft import Draft, RowRun
+    from rmqspark.store.draft import Draft
     from rmqspark.store.files import Buffer
     from rmqspark.store.index.index import Index
     from rmqspark.store.log.commit_log import CommitLog
@@ -167,17 +167,13 @@ class Writer:
         check_keys(records)
         return self._append_made(made_of_records(runs, records))
 
-    def append_rows(self, topic: str, runs: Sequence[RowRun]) -> list[BulkAppended]:
-        """Stores rows as the messages that bulks of their records would be, all or none; returns where they are, queue
-        by queue.
-
-        Runs for one queue follow each other, and all are messages of committed half batches, or none (see
-        `append_committed`). Raises NotWritable, InvalidMessage.
-        """
+    def append_rows(self, topic: str, queue_id: int, rows: BulkRows) -> BulkAppended:
+        """Stores rows as the messages that a bulk of their records would be, all or none. Raises NotWritable,
+        InvalidMessage."""
         self._admit()
-        for run in runs:
-            check_rows(run.rows, topic, self._max_body_bytes)
-        return self._append_made(made_of_rows(topic, runs, self._room))
+        check_rows(rows, topic, self._max_body_bytes)
+        (appended,) = self._append_made(made_of_rows(topic, [RowRun(queue_id, rows)], self._room))
+        return appended
 
     def append_topic_rows(self, runs: Sequence[TopicRun], rows: BulkRows) -> list[BulkAppended]:
         """Stores rows for many queues, all or none; returns where they are, queue by queue. Each queue is named once.

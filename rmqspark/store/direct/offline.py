@@ -14,7 +14,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqspark.errors import StoreError
-from rmqspark.protocol.records.record import MIN_RECORD_BYTES, PHYSICAL_OFFSET_AT
+from rmqspark.protocol.names import may_be_topic
+from rmqspark.protocol.records.record import MIN_RECORD_BYTES, SIZE_MAGIC_PLACE
 from rmqspark.store.checkpoint import CHECKPOINT_BYTES, Checkpoint, read_checkpoint
 from rmqspark.store.checkpoint import PATH as CHECKPOINT
 from rmqspark.store.deletions import Deletions
@@ -23,7 +24,7 @@ from rmqspark.store.direct.view import StoreView, queue_length
 from rmqspark.store.inspection.layout import segment_files
 from rmqspark.store.queues.consume_queue import NO_MESSAGE_SIZE, ConsumeQueue
 from rmqspark.store.queues.consume_queues import DIRECTORY as QUEUES
-from rmqspark.store.queues.consume_queues import is_topic, queue_directory
+from rmqspark.store.queues.consume_queues import queue_directory
 from rmqspark.store.reading.left_over import LeftOver
 from rmqspark.store.reading.time_search import TimeSearch
 from rmqspark.store.recovery.run_marker import read_last_run
@@ -129,8 +130,8 @@ class OfflineStore:
             head = self.view.log.segments.read(physical_offset, MIN_RECORD_BYTES)
         except (OSError, StoreError):
             return False
-        place = int.from_bytes(head[PHYSICAL_OFFSET_AT : PHYSICAL_OFFSET_AT + 8], "big", signed=True)
-        return (int.from_bytes(head[:4], "big", signed=True), place) == (size, physical_offset)
+        stored_size, _, place = SIZE_MAGIC_PLACE.unpack_from(head)
+        return (stored_size, place) == (size, physical_offset)
 
     def _find_tails(self) -> None:
         log, found, checkpoint = self.view.log, list(self._queues.values()), self._checkpoint
@@ -160,7 +161,7 @@ def _queues(files: FileSystem) -> list[Queue]:
     """Topics and queue ids by the names of directories; what cannot be a topic's is left alone."""
     found = []
     for topic in files.listdir(QUEUES) if files.is_directory(QUEUES) else ():
-        if is_topic(topic) and files.is_directory(f"{QUEUES}/{topic}"):
+        if may_be_topic(topic) and files.is_directory(f"{QUEUES}/{topic}"):
             names = files.listdir(f"{QUEUES}/{topic}")
             found += [(topic, int(name)) for name in names if name.isdecimal() and name == str(int(name))]
     return found

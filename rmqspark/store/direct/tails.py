@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from rmqspark.protocol.records.record import SysFlag
 from rmqspark.store.queues.consume_queue import ENTRY, ENTRY_BYTES, ENTRY_DTYPE, NO_MESSAGE_SIZE
 from rmqspark.store.queues.entries import entries_of
-from rmqspark.store.recovery.redispatch import by_queue, undeleted
+from rmqspark.store.recovery.redispatch import queued
 from rmqspark.store.recovery.scan import LogScan, Records
 
 if TYPE_CHECKING:
@@ -109,12 +108,10 @@ def _put(entries: bytearray, place: int, run: Entries) -> None:
 def _messages(
     records: RecordBatch, physical_offset: int, deletions: Deletions
 ) -> Iterator[tuple[tuple[str, int], int, Entries]]:
-    """Queue, first queue offset and entries of each run of consecutive messages; half messages are in no queue."""
-    kinds = records.sys_flags & SysFlag.TRANSACTION_MASK
-    rows = np.flatnonzero((kinds != SysFlag.PREPARED) & (kinds != SysFlag.ROLLED_BACK))
-    entries = entries_of(records.positions + physical_offset, records.sizes, records.tags_codes())
-    found = undeleted(by_queue(records, rows), records, records.positions + physical_offset, deletions)
-    for topic, queue_id, members in found:
+    """Queue, first queue offset and entries of each run of consecutive messages."""
+    physical_offsets = records.positions + physical_offset
+    entries = entries_of(physical_offsets, records.sizes, records.tags_codes())
+    for topic, queue_id, members in queued(records, physical_offsets, deletions):
         offsets = records.queue_offsets[members]
         for run in np.split(members, np.flatnonzero(np.diff(offsets) != 1) + 1):
             yield (topic, queue_id), int(records.queue_offsets[run[0]]), entries[run]

@@ -2,7 +2,7 @@
 
 A broker may be running on them, may have been killed while they were read, may be recovering them or deleting what has
 expired. So a view says who the store is, and where things lie; whether what lies there is the message looked for, is
-for `chunks.py` to decide, record by record.
+for `read.py` to decide, record by record.
 
 A view belongs to one task and is closed with it: a file that is held open keeps its room on the disk when it expires.
 """

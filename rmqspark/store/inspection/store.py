@@ -11,11 +11,9 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from rmqspark.errors import StoreError
 from rmqspark.protocol.names import SCHEDULE_TOPIC
-from rmqspark.protocol.records.record import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, SysFlag
+from rmqspark.protocol.records.record import MAGIC_BLANK, MAGIC_V1, MAGIC_V2
 from rmqspark.store.checkpoint import PATH as CHECKPOINT
 from rmqspark.store.config import parse_delay_levels
 from rmqspark.store.cut_tails import cut_tails
@@ -32,7 +30,7 @@ from rmqspark.store.posix_files import PosixFileSystem
 from rmqspark.store.queues.consume_queue import ConsumeQueue
 from rmqspark.store.queues.consume_queues import queue_directory
 from rmqspark.store.queues.entries import entries_of
-from rmqspark.store.recovery.redispatch import by_queue, undeleted
+from rmqspark.store.recovery.redispatch import queued
 from rmqspark.store.recovery.run_marker import read_last_run
 from rmqspark.store.recovery.scan import LogScan, Records
 
@@ -193,21 +191,17 @@ class _Inspection:
             report.first_timestamp_ms = int(timestamps_ms[0])
         report.last_timestamp_ms = int(timestamps_ms[-1])
         report.records += len(batch)
-        kinds = batch.sys_flags & SysFlag.TRANSACTION_MASK
-        rows = np.flatnonzero((kinds != SysFlag.PREPARED) & (kinds != SysFlag.ROLLED_BACK))
-        report.unqueued += len(batch) - len(rows)
+        report.unqueued += len(batch)
         places = batch.positions + found.physical_offset
         entries = entries_of(places, batch.sizes, batch.tags_codes())
-        deleted = len(rows)
-        for topic, queue_id, members in undeleted(by_queue(batch, rows), batch, places, self._deletions):
-            deleted -= len(members)
+        for topic, queue_id, members in queued(batch, places, self._deletions):
+            report.unqueued -= len(members)
             queue = topic, queue_id
             check = self._queues.get(queue)
             if check is not None:
                 check.compare(batch.queue_offsets[members], entries[members], timestamps_ms[members])
             elif queue in self._homeless or len(self._homeless) < _MOST_HOMELESS:
                 self._homeless[queue] = self._homeless.get(queue, 0) + len(members)
-        report.unqueued += deleted
 
     def _check_tail(self) -> None:
         """What is written behind the end of the log."""

@@ -16,6 +16,7 @@ from rmqspark.protocol.records.record import (
     MAGIC_V1,
     MAGIC_V2,
     MIN_RECORD_BYTES,
+    SIZE_MAGIC_PLACE,
     blank_record,
     decode_record,
 )
@@ -138,13 +139,23 @@ class CommitLog:
                 segment.zero(start - segment.base, end - segment.base)
         self._untidy_end = 0
 
+    def begin_at(self, physical_offset: int) -> None:
+        """Has a log without records begin here."""
+        self.segments.clear()  # a file that nothing was written to
+        self.end_offset = self.flushed_offset = physical_offset
+
+    def cut(self, physical_offset: int) -> None:
+        """Ends the log at a record's begin, durably; what was behind it reads as zeros. Raises OSError."""
+        self.segments.cut(physical_offset)
+        self.end_offset = physical_offset
+        self.flushed_offset = min(self.flushed_offset, physical_offset)
+
     def read_record(self, physical_offset: int, most_bytes: int = _INT32_MAX) -> bytes:
         """The record at `physical_offset`; MessageNotFound if none begins there, of at most so many bytes."""
         head = self._read_inside(physical_offset, MIN_RECORD_BYTES)
-        size, magic = int.from_bytes(head[:4], "big", signed=True), int.from_bytes(head[4:8], "big")
-        place_said = int.from_bytes(head[28:36], "big", signed=True)
+        size, magic, place = SIZE_MAGIC_PLACE.unpack_from(head)
         is_possible = magic in (MAGIC_V1, MAGIC_V2) and MIN_RECORD_BYTES <= size <= most_bytes
-        if not is_possible or place_said != physical_offset:
+        if not is_possible or place != physical_offset:
             raise MessageNotFound(f"No message begins at physical offset {physical_offset}.")
         return self._read_inside(physical_offset, size)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rmqspark.errors import InvalidName, InvalidQueue
-from rmqspark.protocol.names import SCHEDULE_TOPIC, check_topic
+from rmqspark.errors import InvalidQueue
+from rmqspark.protocol.names import SCHEDULE_TOPIC, check_topic, may_be_topic
 from rmqspark.store.files import remove_tree
 from rmqspark.store.queues.consume_queue import ConsumeQueue
 from rmqspark.store.queues.write_behind import WaitingBytes, WriteBehindLog
@@ -43,7 +43,7 @@ class ConsumeQueues:
         if not self._files.exists(DIRECTORY):
             return
         for topic in self._files.listdir(DIRECTORY):
-            if is_topic(topic) and self._files.is_directory(f"{DIRECTORY}/{topic}"):
+            if may_be_topic(topic) and self._files.is_directory(f"{DIRECTORY}/{topic}"):
                 for name in self._files.listdir(f"{DIRECTORY}/{topic}"):
                     if name.isdecimal() and name == str(int(name)):
                         self._load_one(topic, int(name))
@@ -148,12 +148,3 @@ class ConsumeQueues:
 def queue_directory(topic: str, queue_id: int) -> str:
     """Where the files of a queue are."""
     return f"{DIRECTORY}/{topic}/{queue_id}"
-
-
-def is_topic(name: str) -> bool:
-    """Whether a directory of that name can be a topic's."""
-    try:
-        check_topic(name)
-    except InvalidName:
-        return False
-    return True

@@ -14,9 +14,12 @@ from typing import TYPE_CHECKING, Final
 from rmqspark.store.queues.consume_queue import NO_MESSAGE_SIZE
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rmqspark.store.deletions import Deletion, Deletions
     from rmqspark.store.log.commit_log import CommitLog
     from rmqspark.store.queues.consume_queue import ConsumeQueue
+    from rmqspark.store.queues.consume_queues import ConsumeQueues
     from rmqspark.store.reading.time_search import TimeSearch
 
 _NOT_LONG_AGO_MS: Final = 1 << 62
@@ -38,6 +41,13 @@ class LeftOver:
             return False
         newest = queue.newest_message()
         return newest is None or deletion.took(newest, partial(self._stored_ms, newest))
+
+    def whole_queues(self, queues: ConsumeQueues) -> Iterator[tuple[str, list[int]]]:
+        """The ids of those all of whose messages went, topic by topic; they may be removed meanwhile."""
+        for topic in queues.topics():
+            found = [queue_id for queue_id, queue in queues.by_topic[topic].items() if self.is_all_of(queue)]
+            if found:
+                yield topic, found
 
     def hide(self, queue: ConsumeQueue) -> None:
         """Has a queue, which follows the start of the log already, begin behind what went with the last topic of its

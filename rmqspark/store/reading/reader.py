@@ -7,7 +7,6 @@ messages are damaged or gone are stepped over.
 from __future__ import annotations
 
 from enum import Enum
-from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple, Required, TypedDict
 
 import msgspec
@@ -15,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rmqspark.errors import DamagedFile, OffsetMoved
-from rmqspark.protocol.records.record import MIN_RECORD_BYTES, PHYSICAL_OFFSET_AT
+from rmqspark.protocol.records.record import MIN_RECORD_BYTES, SIZE_MAGIC_PLACE
 from rmqspark.store.queues.consume_queue import ENTRY_BYTES, ENTRY_DTYPE
 from rmqspark.store.reading.collect import Collector
 from rmqspark.store.reading.filtered_scan import FilteredScan, Found, Limits, RecordFilter
@@ -38,7 +37,6 @@ _MOST_BYTES_TOGETHER: Final = 8 << 20
 _GAP_BRIDGED_FOR_FEW: Final = 32 << 10  # one more piece costs as much as reading that, where pieces are few and small
 _NO_BYTES: Final = np.empty(0, np.uint8)
 _NOWHERE: Final = np.empty(0, np.int64)
-_PLACE: Final = Struct(f">i{PHYSICAL_OFFSET_AT - 4}xq")  # of a record: its size and where it says it is
 
 
 class ReadStatus(Enum):
@@ -203,7 +201,7 @@ class Reader:
         if tag_codes is not None and _as_int32(tags_code) not in map(_as_int32, tag_codes):
             return None
         record = self._log.segments.read(physical_offset, size)
-        stored_size, stored_offset = _PLACE.unpack_from(record)
+        stored_size, _, stored_offset = SIZE_MAGIC_PLACE.unpack_from(record)
         return record if (stored_size, stored_offset) == (size, physical_offset) else None
 
     def _read_filtered(

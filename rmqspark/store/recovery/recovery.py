@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rmqspark.errors import DamagedFile, RecordError
-from rmqspark.protocol.records.record import check_record, store_timestamp_at
+from rmqspark.errors import DamagedFile, MessageNotFound, RecordError
+from rmqspark.protocol.records.record import SIZE_MAGIC, check_record, decode_record
 from rmqspark.protocol.records.record_batch import RecordBatch
 from rmqspark.store.reading.left_over import LeftOver
 from rmqspark.store.reading.time_search import TimeSearch
@@ -26,15 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rmqspark.store.checkpoint import Checkpoint
-    from rmqspark.store.deletions import Deletions
-    from rmqspark.store.index.index import Index
-    from rmqspark.store.log.commit_log import CommitLog
+    from rmqspark.store.contents import Contents
     from rmqspark.store.log.segment import Segment
-    from rmqspark.store.queues.consume_queues import ConsumeQueues
     from rmqspark.store.recovery.run_marker import LastRun
-
-_SYS_FLAG_END = 40
-_STORE_TIMESTAMP_END = 76
 
 
 class Recovered(NamedTuple):
@@ -50,21 +44,17 @@ class Recovery:
 
     def __init__(
         self,
-        log: CommitLog,
-        queues: ConsumeQueues,
-        index: Index | None,
-        deletions: Deletions,
+        contents: Contents,
         checkpoint: Checkpoint,
         last_run: LastRun,
         raise_incarnation: Callable[[], None],
         *,
         check_crc: bool,
     ) -> None:
-        self._log = log
-        self._queues = queues
-        self._index = index
-        self._deletions = deletions
-        self._left_over = LeftOver(deletions, log, TimeSearch(log))
+        self._contents = contents
+        self._log, self._queues, self._index = contents.log, contents.queues, contents.index
+        self._deletions = contents.deletions
+        self._left_over = LeftOver(self._deletions, self._log, TimeSearch(self._log))
         self._checkpoint = checkpoint
         self._last_run = last_run
         self._raise_incarnation = raise_incarnation
@@ -151,11 +141,9 @@ class Recovery:
 
     def _finish_deletions(self) -> None:
         """Removes the queues that were to go with a topic, where its deletion was noted and then cut short."""
-        for topic in self._queues.topics():
-            gone = [each for each, queue in self._queues.by_topic[topic].items() if self._left_over.is_all_of(queue)]
-            if gone:
-                self._deletions.sync_name()
-                self._queues.remove(topic, gone)
+        for topic, queue_ids in self._left_over.whole_queues(self._queues):
+            self._deletions.sync_name()
+            self._queues.remove(topic, queue_ids)
 
     def _find_ends_by_scan(self, *, whole: bool) -> None:
         for queue in self._queues:
@@ -226,7 +214,7 @@ class Recovery:
     def _cut_log(self) -> None:
         """After a crash nothing may be left behind the end."""
         if not (self._last_run.was_closed and self._checkpoint.is_sealed):
-            self._log.segments.cut(self._log.end_offset)
+            self._log.cut(self._log.end_offset)
 
     # --- the index
 
@@ -245,19 +233,14 @@ class Recovery:
             if feed_from < self._checkpoint.recovery_offset:
                 self._feed_one(start)
             start = max(start, self._checkpoint.recovery_offset)
-        scan = LogScan(self._log.segments, start, self._log.end_offset, check_crc=bool(self._damage))
-        for found in scan.run():
-            if not isinstance(found, Damage):
-                physical_offsets = found.batch.positions + found.physical_offset
-                self._index.append_records(None, found.batch, physical_offsets)
+        self._contents.feed_index(start, check_crc=bool(self._damage))
 
     def _feed_one(self, physical_offset: int) -> None:
         assert self._index is not None
         try:
-            record = self._log.segments.read(physical_offset, 4)
-            record = self._log.segments.read(physical_offset, int.from_bytes(record, "big"))
+            record = self._log.read_record(physical_offset)
             check_record(record, check_crc=False)
-        except (DamagedFile, RecordError):
+        except (DamagedFile, MessageNotFound, RecordError):
             return
         batch = RecordBatch.from_sizes(record, np.array([len(record)]))
         self._index.append_records(None, batch, np.array([physical_offset]))
@@ -265,20 +248,11 @@ class Recovery:
 
 def _first_store_timestamp(segment: Segment) -> int | None:
     """When the first record of a file was stored; None if no record begins it."""
-    head = segment.read(0, min(_STORE_TIMESTAMP_END, segment.length))
-    size = int.from_bytes(head[:4], "big", signed=True)
+    size, _ = SIZE_MAGIC.unpack(segment.read(0, SIZE_MAGIC.size))
     if not 0 < size <= segment.length:
         return None
-    record = segment.read(0, size)
     try:
-        check_record(record)
+        record = decode_record(segment.read(0, size))
     except RecordError:
         return None
-    if int.from_bytes(record[28:36], "big") != segment.base:
-        return None
-    return _store_timestamp_of(record)
-
-
-def _store_timestamp_of(record: bytes) -> int:
-    at = store_timestamp_at(int.from_bytes(record[36:_SYS_FLAG_END], "big", signed=True))
-    return int.from_bytes(record[at : at + 8], "big", signed=True)
+    return record.store_timestamp_ms if record.physical_offset == segment.base else None

@@ -21,7 +21,7 @@ from rmqspark.protocol.records.record import MIN_RECORD_BYTES, SysFlag
 from rmqspark.store.queues.entries import entries_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from rmqspark.protocol.buffers.spans import Positions
     from rmqspark.protocol.records.record_batch import RecordBatch
@@ -43,12 +43,9 @@ class Redispatcher:
     def dispatch(self, records: RecordBatch, first_physical_offset: int) -> list[tuple[ConsumeQueue, Positions]]:
         """Checked records that follow each other from `first_physical_offset` on; returns whose rows are whose."""
         dispatched = []
-        kinds = records.sys_flags & SysFlag.TRANSACTION_MASK
-        rows = np.flatnonzero((kinds != SysFlag.PREPARED) & (kinds != SysFlag.ROLLED_BACK))
-        physical_offsets = records.positions + first_physical_offset
+        physical_offsets, queue_offsets = records.positions + first_physical_offset, records.queue_offsets
         entries = entries_of(physical_offsets, records.sizes, records.tags_codes())
-        queue_offsets = records.queue_offsets
-        for topic, queue_id, members in undeleted(by_queue(records, rows), records, physical_offsets, self._deletions):
+        for topic, queue_id, members in queued(records, physical_offsets, self._deletions):
             try:
                 queue = self._queues.get_or_make(topic, queue_id)
             except (InvalidName, InvalidQueue):
@@ -100,14 +97,14 @@ def _is_plausible(queue: ConsumeQueue, queue_offset: int, physical_offset: int) 
     return missing * MIN_RECORD_BYTES <= physical_offset - queue.end_physical_offset()
 
 
-def undeleted(
-    found: Iterable[tuple[bytes, int, Positions]],
-    records: RecordBatch,
-    physical_offsets: Positions,
-    deletions: Deletions | Mapping[str, Deletion],
+def queued(
+    records: RecordBatch, physical_offsets: Positions, deletions: Deletions | Mapping[str, Deletion]
 ) -> Iterator[tuple[str, int, Positions]]:
-    """What `by_queue` finds, without the messages that were deleted with their topics."""
-    for name, queue_id, rows in found:
+    """Topic, queue id and rows of the messages that belong into a queue, queue by queue: half messages do not, nor do
+    those that were rolled back, or deleted with their topics."""
+    kinds = records.sys_flags & SysFlag.TRANSACTION_MASK
+    wanted = np.flatnonzero((kinds != SysFlag.PREPARED) & (kinds != SysFlag.ROLLED_BACK))
+    for name, queue_id, rows in _by_queue(records, wanted):
         topic = name.decode("utf-8", "replace")
         if (deletion := deletions.get(topic)) is not None:
             rows = rows[deletion.spares(physical_offsets[rows], records.store_timestamps_ms[rows])]
@@ -115,7 +112,7 @@ def undeleted(
             yield topic, queue_id, rows
 
 
-def by_queue(records: RecordBatch, rows: Positions) -> Iterator[tuple[bytes, int, Positions]]:
+def _by_queue(records: RecordBatch, rows: Positions) -> Iterator[tuple[bytes, int, Positions]]:
     """Topic, queue id and rows of each queue among `rows`; rows stay in log order.
 
     Topics are told apart by their hashes, then compared: those that merely share a hash go round again.

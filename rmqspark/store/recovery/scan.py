@@ -14,7 +14,6 @@ RocketMQ writes none. In a store that it wrote last such a record is believed if
 
 from __future__ import annotations
 
-from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -33,7 +32,8 @@ from rmqspark.protocol.records.record import (
     MAGIC_V2,
     MAX_TOPIC_BYTES,
     MIN_RECORD_BYTES,
-    PHYSICAL_OFFSET_AT,
+    SIZE_MAGIC,
+    SIZE_MAGIC_PLACE,
     SYS_FLAG_AT,
     WIDER_HOST,
     SysFlag,
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
 
 _CHUNK_BYTES: Final = 1 << 20
 _LONGEST_CHUNK_BYTES: Final = 16 << 20
-_HEAD: Final = Struct(">iI")
 _HEADS: Final = np.dtype([("size", ">i4"), ("magic", ">u4")])
 _LONGEST_HEAD_BYTES: Final = HEAD_BYTES + 2 * WIDER_HOST
 _MOST_BESIDE_BYTES: Final = 2 * WIDER_HOST + 1 + MAX_TOPIC_BYTES + MAX_PROPERTIES_BYTES  # of a body and the least head
@@ -137,7 +136,7 @@ class LogScan:
             return _Found(batch, 0)
         if size < BLANK_BYTES:
             return _Found(None, 0)
-        first_size, magic = _HEAD.unpack_from(raw)
+        first_size, magic = SIZE_MAGIC.unpack_from(raw)
         if magic == MAGIC_BLANK:
             return _Found(None, 0, is_blank=first_size == room)
         is_longer = magic in _MAGICS and size < first_size <= room and _fits_its_body(raw, first_size)
@@ -191,7 +190,7 @@ class LogScan:
         segment = self._segments.segment_at(position)
         if segment is None or position + BLANK_BYTES > segment.base + segment.length:
             return True
-        _, magic = _HEAD.unpack(segment.read(position - segment.base, BLANK_BYTES))
+        _, magic = SIZE_MAGIC.unpack(segment.read(position - segment.base, BLANK_BYTES))
         return magic != MAGIC_BLANK and magic not in _MAGICS
 
     def _next_believable(self) -> int:
@@ -217,8 +216,7 @@ class LogScan:
         if room < MIN_RECORD_BYTES:
             return False
         head = segment.read(at, min(room, _LONGEST_HEAD_BYTES))
-        size = _HEAD.unpack_from(head)[0]
-        place = int.from_bytes(head[PHYSICAL_OFFSET_AT : PHYSICAL_OFFSET_AT + 8], "big")
+        size, _, place = SIZE_MAGIC_PLACE.unpack_from(head)
         if place != segment.base + at or not MIN_RECORD_BYTES <= size <= room or not _fits_its_body(head, size):
             return False
         return _is_record(memoryview(segment.read(at, size)), 0, check_crc=True)
@@ -236,7 +234,7 @@ def whole_records(raw: memoryview) -> Positions:
     at, sizes = _equal_sizes(np.frombuffer(raw, np.uint8))
     rest: list[int] = []
     while at + MIN_RECORD_BYTES <= total:
-        size, magic = _HEAD.unpack_from(raw, at)
+        size, magic = SIZE_MAGIC.unpack_from(raw, at)
         if magic not in _MAGICS or not MIN_RECORD_BYTES <= size <= total - at:
             break
         rest.append(size)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from rmqspark.broker.delays.parked_bulks import ParkedBulks
-from rmqspark.broker.handlers.bulk import open_bulk
+from rmqspark.broker.sending.bulks import open_bulk
 from rmqspark.broker.subscriptions import parse_subscription
 from rmqspark.clock import SystemClock
 from rmqspark.errors import RmqError

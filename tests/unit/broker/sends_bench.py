@@ -19,6 +19,7 @@ from rmqspark.broker.metrics.counted import Counted
 from rmqspark.broker.safety import Safety
 from rmqspark.broker.sending.appender import Appender
 from rmqspark.broker.sending.intake import Intake
+from rmqspark.broker.sending.new_topics import NewTopics
 from rmqspark.broker.sending.receipts import Receipts
 from rmqspark.broker.sending.send_tables import SendTables
 from rmqspark.broker.sending.usual_sends import UsualSends
@@ -169,7 +170,8 @@ class Bench:
         halves: Any = None  # no message of a transaction is sent here
         publisher: Any = None  # no topic is made
         dead = DeadLetters(groups, QueueLocks(lease_ms=60_000), self.counted.dead_letters, clock)
-        handlers = SendHandlers(intake, usual, appender, receipts, halves, dead, topics, groups, publisher, clock)
+        new_topics = NewTopics(topics, groups, publisher, clock)
+        handlers = SendHandlers(intake, usual, appender, receipts, halves, dead, new_topics)
         routes = handlers.routes()
         if not shorter:
             routes = {code: route._replace(take=None) for code, route in routes.items()}

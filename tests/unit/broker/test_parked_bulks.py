@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rmqspark.broker.delays.parked_bulks import ParkedBulks
-from rmqspark.broker.handlers.bulk import check_target
+from rmqspark.broker.sending.bulks import check_target
 from rmqspark.broker.topics import TopicTable
 from rmqspark.errors import Busy, InvalidArgument, NoPermission, TopicNotFound
 from rmqspark.protocol.bodies.route import TopicConfig

@@ -25,7 +25,6 @@ from rmqspark.sink.rows import Rows
 from rmqspark.source.arrow import ArrowColumns
 from rmqspark.source.schema import default_schema
 from rmqspark.store.config import StoreConfig
-from rmqspark.store.draft import RowRun
 from rmqspark.store.message_store import MessageStore
 from rmqspark.store.posix_files import PosixFileSystem
 from rmqspark.testing.manual_clock import ManualClock
@@ -158,7 +157,7 @@ def test_what_is_sent_is_stored(is_alike: bool, sent_as: str, opened: Callable[[
 
         def work() -> None:
             if sent_as != "records":
-                store.writer.append_rows("t", [RowRun(0, rows, None)])
+                store.writer.append_rows("t", 0, rows)
             else:
                 store.append_bulk("t", 0, raw, sizes)
             store.flush()

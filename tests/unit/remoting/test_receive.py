@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqspark.errors import Busy, FrameError
-from rmqspark.remoting.receive import Budget, FrameReceiver
+from rmqspark.remoting.receive import Budget, FrameReceiver, command_at
 
 SHARED_BYTES = 64  # small, so that small frames do what large ones do
 MAX_FRAME_BYTES = 100_000
@@ -31,7 +31,7 @@ def receive(receiver: FrameReceiver, stream: bytes, sizes: list[int]) -> list[by
         count = min(len(room), max(1, sizes[turn % len(sizes)]), len(stream) - at)
         room[:count] = stream[at : at + count]
         receiver.received(count)
-        bodies += [bytes(raw.body) for raw in receiver.commands()]
+        bodies += [bytes(command_at(receiver.view, *places).body) for places in receiver.frames()]
         receiver.settle()
         at, turn = at + count, turn + 1
     return bodies
@@ -74,8 +74,8 @@ def test_stopping_between_frames(wanted: list[bytes], at_a_time: int) -> None:
         at += count
         for _ in range(200):  # handles a few, stops, comes back
             taken = 0
-            for raw in receiver.commands():
-                bodies.append(bytes(raw.body))
+            for places in receiver.frames():
+                bodies.append(bytes(command_at(receiver.view, *places).body))
                 taken += 1
                 if taken == at_a_time:
                     break

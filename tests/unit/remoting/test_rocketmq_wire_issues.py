@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from rmqspark.errors import DecodeError, HeaderError
 from rmqspark.protocol.commands.command import decode_command, split_frame
-from rmqspark.remoting.receive import Budget, FrameReceiver
+from rmqspark.remoting.receive import Budget, FrameReceiver, command_at
 
 _FIXED = struct.pack(">hbhii", 10, 0, 479, 1, 0)
 _SHARED_BYTES = 4096
@@ -84,7 +84,7 @@ def _talk(seed: int) -> None:
         count = min(len(room), len(stream), rng.choice((1, 7, 100, 5_000)))
         room[:count] = stream[:count]
         receiver.received(count)
-        received[number] += [bytes(raw.body) for raw in receiver.commands()]
+        received[number] += [bytes(command_at(receiver.view, *places).body) for places in receiver.frames()]
         receiver.settle()
         streams[number] = stream[count:]
     assert received == bodies

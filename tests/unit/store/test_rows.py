@@ -17,12 +17,15 @@ from rmqspark.protocol.records.record import SysFlag
 from rmqspark.protocol.records.record_batch import RecordBatch
 from rmqspark.protocol.records.unique_keys import IdRange
 from rmqspark.store.appending.bulk_check import check_rows
+from rmqspark.store.appending.made_records import Room, made_of_rows
 from rmqspark.store.draft import RowRun
 
 from .store_bench import StoreBench
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from rmqspark.store.draft import BulkAppended
 
 PREFIX = "7F0000011F9018B4AAC2"
 BODIES = {"equal": [b"a%d" % n for n in range(7)], "of several lengths": [b"b" * n for n in range(1, 20)]}
@@ -66,6 +69,11 @@ def files_of(bench: StoreBench) -> dict[str, bytes]:
     return found
 
 
+def committed(bench: StoreBench, *runs: RowRun) -> list[BulkAppended]:
+    """Stores the rows of committed half batches."""
+    return bench.store.writer.append_made(made_of_rows("t", runs, Room()), lambda: None)
+
+
 @pytest.mark.parametrize("shape", BODIES)
 @pytest.mark.parametrize("half_offset", [None, 4711])
 @pytest.mark.parametrize("values", [None, *VALUES])
@@ -74,12 +82,11 @@ def test_rows_are_stored_as_their_records_would_be(shape: str, half_offset: int 
     by_rows, by_records = StoreBench(), StoreBench()
     rows = rows_of(BODIES[shape], values=values)
     for _ in range(3):
-        (appended,) = by_rows.store.writer.append_rows("t", [RowRun(0, rows, half_offset)])
         records = RecordBatch.from_sizes(*rows.records("t", 0))
         if half_offset is None:
-            assert appended == by_records.store.append_bulk("t", 0, records)
+            assert by_rows.store.writer.append_rows("t", 0, rows) == by_records.store.append_bulk("t", 0, records)
         else:
-            assert appended == by_records.commit("t", 0, records, half_offset)
+            assert committed(by_rows, RowRun(0, rows, half_offset)) == [by_records.commit("t", 0, records, half_offset)]
     assert files_of(by_rows) == files_of(by_records)
     by_rows.kill()
     found = by_rows.store.read_bulk("t", 0, 0, 1 << 40, max_count=1 << 40, max_bytes=1 << 40)
@@ -93,10 +100,8 @@ def test_rows_of_several_senders_are_stored_together() -> None:
     """Bulks with properties beside bulks without, for several queues: as each alone, tags codes and keys included."""
     bulks = [rows_of(BODIES["equal"], values=values) for values in (None, "of one length", "here and there")]
     together, alone = StoreBench(), StoreBench()
-    appended = together.store.writer.append_rows("t", [RowRun(queue_id, bulk) for queue_id, bulk in enumerate(bulks)])
-    assert appended == [
-        alone.store.writer.append_rows("t", [RowRun(queue_id, bulk)])[0] for queue_id, bulk in enumerate(bulks)
-    ]
+    runs = [RowRun(queue_id, bulk, 4711) for queue_id, bulk in enumerate(bulks)]
+    assert committed(together, *runs) == [committed(alone, run)[0] for run in runs]
     assert files_of(together) == files_of(alone)
 
 

@@ -21,7 +21,7 @@ from rmqspark.store.appending.targets import Targets
 from rmqspark.store.checkpoint import Checkpoint
 from rmqspark.store.config import StoreConfig
 from rmqspark.store.direct.offline import OfflineStore
-from rmqspark.store.draft import Draft, RowRun, Run
+from rmqspark.store.draft import Draft, Run
 from rmqspark.store.files import make_directories, write_whole
 from rmqspark.store.message_store import MessageStore
 from rmqspark.store.queues.consume_queue import ENTRY
@@ -685,7 +685,7 @@ def test_rows_with_zeros_in_their_keys_are_not_taken_for_torn() -> None:
         bodies,
         RowProperties.of(3, keys=keys),
     )
-    bench.store.writer.append_rows("t", [RowRun(0, rows)])
+    bench.store.writer.append_rows("t", 0, rows)
     bench.kill()
     assert bench.store.queues.max_offset("t", 0) == 3
 

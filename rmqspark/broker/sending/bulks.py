@@ -1,0 +1,80 @@
+"""What a bulk must be like before the store looks into it, whether it is sent or held as half a batch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from isal.isal_zlib import crc32
+
+from rmqspark.errors import InvalidQueue, NoPermission, NotSupported, RecordError
+from rmqspark.protocol.bulk.bulk_body import read_bulk
+from rmqspark.protocol.names import NOT_SENDABLE, PARKING_TOPICS, RETRY_PREFIX, Perm
+from rmqspark.protocol.records.properties import Property
+from rmqspark.protocol.records.record_batch import RecordBatch
+
+if TYPE_CHECKING:
+    from rmqspark.broker.delays.parked_bulks import ParkedBulks
+    from rmqspark.broker.topics import TopicTable
+    from rmqspark.protocol.bulk.bulk_rows import BulkRows
+    from rmqspark.protocol.headers.bulk import BulkSendRequestHeader
+    from rmqspark.protocol.headers.txn import TxnHalfRequestHeader
+
+_REFUSED_PROPERTIES: Final = tuple(
+    name.encode()
+    for name in (
+        Property.DELAY,
+        Property.TIMER_DELAY_SEC,
+        Property.TIMER_DELAY_MS,
+        Property.TIMER_DELIVER_MS,
+        Property.TRANSACTION_PREPARED,
+    )
+)
+
+
+def check_target(topics: TopicTable, topic: str, queue_id: int) -> None:
+    """Raises TopicNotFound, NoPermission or InvalidQueue unless bulks may be sent to this queue."""
+    config = topics.require(topic)
+    if (topic in NOT_SENDABLE and topic not in PARKING_TOPICS) or topic.startswith(RETRY_PREFIX):
+        raise no_bulks(topic)
+    if not config.perm & Perm.WRITE:
+        raise NoPermission(f"Topic {topic!r} may not be written.")
+    if not 0 <= queue_id < max(config.readQueueNums, config.writeQueueNums):
+        raise InvalidQueue(f"Topic {topic!r} has {config.writeQueueNums} queues to write to, there is no {queue_id}.")
+
+
+def no_bulks(topic: str) -> NoPermission:
+    """What is said of a topic that no bulk may be sent to."""
+    return NoPermission(f"Topic {topic!r} takes no bulk sends.", hint="Send to a topic of your own.")
+
+
+def check_crc(body: memoryview, crc: int) -> None:
+    """Raises RecordError unless this is the checksum of the bulk."""
+    if crc32(body) != crc:
+        raise RecordError("The checksum of the bulk is wrong: it was damaged on the way.")
+
+
+def open_bulk(
+    header: BulkSendRequestHeader | TxnHalfRequestHeader, body: memoryview, parked: ParkedBulks
+) -> RecordBatch | BulkRows:
+    """What a bulk brings, in the memory of its body. Raises RecordError where body and header disagree, and what keeps
+    its messages from waiting, or from not waiting.
+
+    What else is inside the records is the store's to check before it takes them.
+    """
+    check_crc(body, header.bodyCrc32)
+    bulk = read_bulk(body, header.count, header.recordSize)
+    if header.topic in PARKING_TOPICS:
+        parked.check(header.topic, header.queueId, bulk)
+    elif isinstance(bulk, RecordBatch):
+        _refuse_what_must_wait(bulk)
+    return bulk
+
+
+def _refuse_what_must_wait(records: RecordBatch) -> None:
+    """Raises NotSupported for messages that must not be delivered at once."""
+    if records.has_any_property(_REFUSED_PROPERTIES):
+        names = ", ".join(name.decode() for name in _REFUSED_PROPERTIES)
+        raise NotSupported(
+            f"A message of the bulk has one of the properties that bulk sends do not support: {names}.",
+            hint="Messages that are to wait are sent one by one, or in bulks to where they wait.",
+        )

@@ -1,0 +1,54 @@
+"""What a store holds: the log, and all that is made of it and goes with it, at its end and at its start."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+
+from rmqspark.errors import DamagedFile
+from rmqspark.store.deletions import Deletions
+from rmqspark.store.index.index import Index
+from rmqspark.store.log.commit_log import CommitLog
+from rmqspark.store.queues.consume_queues import ConsumeQueues
+from rmqspark.store.recovery.scan import LogScan, Records
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """For those who go through all of it; who knows a part is handed that. `index` is None where there is none."""
+
+    log: CommitLog
+    queues: ConsumeQueues
+    index: Index | None
+    deletions: Deletions
+
+    def cut(self, physical_offset: int) -> None:
+        """Takes back all from a record's begin on, durably. Raises OSError; then some of it may be there still.
+
+        Queues end first: while the log has what their entries lead to, nobody is led astray.
+        """
+        for queue in self.queues:
+            end = queue.first_at_or_after(physical_offset)
+            if end < queue.max_offset:
+                queue.cut(end)
+        self.log.cut(physical_offset)
+        self.deletions.follow_log_end(physical_offset)
+        if self.index is not None:
+            self.feed_index(max(self.index.cut(physical_offset), self.log.min_offset))
+
+    def feed_index(self, start: int, *, check_crc: bool = False) -> None:
+        """Enters the keys of all records from `start` on; those that are there are left out."""
+        if self.index is None:
+            return
+        for found in LogScan(self.log.segments, start, self.log.end_offset, check_crc=check_crc).run():
+            if isinstance(found, Records):
+                self.index.append_records(None, found.batch, found.batch.positions + found.physical_offset)
+
+    def follow_log_start(self) -> list[str]:
+        """Deletes the files that lead only to messages that are gone from the log; returns their paths."""
+        deleted: list[str] = []
+        for queue in self.queues:
+            with suppress(DamagedFile):  # somebody has deleted one of its files: the next start finds out what is left
+                queue.follow_log_start(self.log.min_offset)
+            deleted += queue.drop_expired()
+        return deleted + (self.index.expire(self.log.min_offset) if self.index is not None else [])
