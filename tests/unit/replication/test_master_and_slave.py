@@ -16,7 +16,7 @@ from rmqspark.broker.copied_queues import CopiedQueues
 from rmqspark.errors import Busy
 from rmqspark.protocol.records.record import blank_record
 from rmqspark.protocol.records.record_batch import RecordBatch
-from rmqspark.replication.admission import Admission
+from rmqspark.replication.admission import PROTOCOL, Admission
 from rmqspark.replication.joining import Window
 from rmqspark.replication.slave import _Session
 from rmqspark.replication.stream import (
@@ -475,6 +475,7 @@ async def test_a_forged_report_ends_the_connection_and_counts_for_nothing(words:
             while await reader.read(1 << 16):
                 assert master.slaves.confirmed_by(1) < 1 << 30
         await until(lambda: len(master.slaves) == 0)
+        assert master.admission.refused[PROTOCOL] == 1, "it is not its silence that ends it"
         writer.close()
 
 
