@@ -12,10 +12,9 @@ import uvloop
 from rmqspark.replication.admission import STRANGER
 
 from ..store.store_bench import StoreBench
-from .pair import PATIENCE_S, QUICK, filled, following, on_loop, serving, until
+from .pair import PATIENCE_S, QUICK, WHOLE, filled, following, on_loop, serving, until
 
 MOST = 64
-WHOLE = QUICK._replace(sends_whole_log=True)
 SILENT = QUICK._replace(heartbeat_s=1000, housekeeping_s=1000)
 
 
