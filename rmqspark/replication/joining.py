@@ -114,8 +114,6 @@ class TailComparison:
 def place_to_cut(differs_at: int, compared_from: int, log_end: int, record_begin: Callable[[int], int]) -> int | None:
     """Where the tail may be cut off; None where that is not proven to be safe: nothing before the record that differs
     was the same, or too much would go. That the record begins as another does proves nothing: many do."""
-    if differs_at <= compared_from:
-        return None
     begin = record_begin(differs_at)
     if begin <= compared_from or log_end - begin > MOST_COMPARED_BYTES:
         return None

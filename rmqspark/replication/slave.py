@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import structlog
 
@@ -84,8 +84,6 @@ class Slave:
         """Until it is cancelled."""
         while True:
             pause_s = await self._once() if self._master else self._settings.retry_s
-            if not pause_s:
-                continue
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause_s):
                     await self._changed.wait()
@@ -108,7 +106,6 @@ class Slave:
             await self._follow(master)
         except TailDiffers as difference:
             return await self._settle(difference, master)
-        return self._settings.retry_s
 
     def _tell(self, error: Exception) -> None:
         trouble = str(error) or type(error).__name__
@@ -116,7 +113,7 @@ class Slave:
             log.warning("not connected to the master, trying on", master=self._master, reason=trouble)
         self.trouble = trouble
 
-    async def _follow(self, master: str) -> None:
+    async def _follow(self, master: str) -> NoReturn:
         stream = await self._way.open(master)
         try:
             await _Session(self, master, self._replica, self._window, self._settings, self._safe, stream).run()
@@ -139,8 +136,7 @@ class Slave:
             raise EOFError("another master is followed from now on")
         self._window.reset()
         self._replica.proven()
-        if not self.is_connected:
-            log.info("the log is the master's, going on from its end", master=master, at=self._replica.end_offset)
+        log.info("the log is the master's, going on from its end", master=master, at=self._replica.end_offset)
         self.is_connected, self.trouble = True, ""
 
     async def _settle(self, difference: TailDiffers, master: str) -> float:
@@ -199,7 +195,7 @@ class _Session:
         self._waiting = bytearray()  # behind the end of the log, a record that is not whole
         self._reported_s = 0.0  # loop time
 
-    async def run(self) -> None:
+    async def run(self) -> NoReturn:
         """Until the connection ends. Raises TailDiffers, LogsDiverged, and what ended it."""
         replica = self._replica
         await self._safe(replica.end_offset)  # what is confirmed from now on is below that, or made safe before

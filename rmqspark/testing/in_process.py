@@ -48,7 +48,7 @@ TEST_STORE = StoreConfig(
 )
 START_TIMEOUT_S = 60
 _LOOK_AGAIN_MS = 5
-_VIP_PORT_OFFSET = -2  # a broker answers there, too
+_PORTS_BESIDE = (-2, 1)  # a broker answers there, too, and its slaves
 
 
 _running: list[LocalCluster] = []  # those of this process whose block runs
@@ -172,7 +172,7 @@ class LocalCluster:
         if name in self._brokers:
             raise InvalidArgument(f"Broker {name!r} runs already.")
         if name not in self._ports:
-            self._ports[name] = self._kept.enter_context(reserved_port(_VIP_PORT_OFFSET))
+            self._ports[name] = self._kept.enter_context(reserved_port(*_PORTS_BESIDE))
         config = replace(config, namesrv_addr=self.namesrv, listen_port=self._ports[name])
         broker = self._loop.run(
             lambda: Broker(

@@ -27,7 +27,7 @@ class LastRun(NamedTuple):
 
     @property
     def may_have_lost_what_was_read(self) -> bool:
-        return not self.was_closed and not self.same_boot and self.read_unsynced
+        return self.read_unsynced and not self.same_boot
 
 
 def read_last_run(files: FileSystem) -> LastRun:

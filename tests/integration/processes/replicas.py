@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _READY = b"Ctrl-C stops it."
 _PATIENCE_S = 60
-_VIP_PORT_OFFSET = -2
+_PORTS_BESIDE = (-2, 1)  # one for old clients, one for slaves
 PROBES = "probes"
 # Who is away is looked for often; a machine that is slow is no reason to give an answer up.
 _QUICK = {
@@ -121,7 +121,7 @@ class Replicas:
         self.slave = self._broker(directory, "slave", "SLAVE", 1)
 
     def _broker(self, directory: Path, name: str, role: str, broker_id: int) -> ServerProcess:
-        port = self._ports.enter_context(reserved_port(_VIP_PORT_OFFSET))
+        port = self._ports.enter_context(reserved_port(*_PORTS_BESIDE))
         words = ("broker", "--port", str(port), "--store", str(directory / name), "--namesrv", self.namesrv)
         who = ("--name", BROKER, "--id", str(broker_id), "--broker-role", role)
         flags = _flags(self._settings)

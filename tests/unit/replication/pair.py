@@ -17,10 +17,11 @@ from rmqspark.replication.slave import Slave
 from ..store.store_bench import SMALL, StoreBench
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine
+    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
     from typing import Any
 
 QUICK = HaSettings(heartbeat_s=0.05, housekeeping_s=5.0, retry_s=0.02, transfer_bytes=100)
+WHOLE = QUICK._replace(sends_whole_log=True)
 PATIENCE_S = 30
 PLAIN = WayToMaster()
 
@@ -58,6 +59,10 @@ async def one_anywhere(_: str) -> int:
     return 1
 
 
+async def nothing_to_forget() -> None:
+    """There are no tables here."""
+
+
 async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(PATIENCE_S):
         while not condition():  # noqa: ASYNC110 - nobody tells of it
@@ -92,6 +97,7 @@ async def following(
     way: WayToMaster = PLAIN,
     not_known_at_first: int = 0,
     instead: str = "",
+    forget_tail: Callable[[], Awaitable[None]] = nothing_to_forget,
 ) -> AsyncIterator[Slave]:
     """For so many times `not_known_at_first`, whether to cut cannot be told; meanwhile the slave is told to follow the
     master `instead`."""
@@ -102,9 +108,6 @@ async def following(
         if next(unknown, None) is not None:
             raise Unreachable("not known", address="")
         return refusal_to_cut
-
-    async def nothing_to_forget() -> None:
-        """There are no tables here."""
 
     async def flushed(_: int) -> None:
         bench.store.flush()
@@ -121,7 +124,7 @@ async def following(
         safe=flushed,
         between_flushes=at_once,
         refusal_to_cut=refusal,
-        forget_tail=nothing_to_forget,
+        forget_tail=forget_tail,
         now_ms=bench.clock.now_ms,
     )
     slave.follow(f"127.0.0.1:{port}")
@@ -131,3 +134,17 @@ async def following(
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+
+
+async def ahead(*lost: bytes) -> tuple[StoreBench, StoreBench]:
+    """A master that has lost these messages, its last, in a power loss; and its slave, which has them."""
+    original, copy = filled(8), StoreBench()
+    shared = original.store.end_offset
+    original.store.checkpoint()
+    for body in lost:
+        original.send("t", 0, body)
+    async with serving(original, WHOLE) as master, following(copy, master.port):
+        await until(lambda: copy.store.end_offset == original.store.end_offset)
+    original.lose_power()
+    assert original.store.end_offset == shared < copy.store.end_offset
+    return original, copy

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqspark.replication.joining import (
-    FIRST_WINDOW_BYTES,
     MOST_COMPARED_BYTES,
+    LogsDiverged,
     TailComparison,
     TailDiffers,
     Window,
@@ -35,7 +35,12 @@ def test_a_difference_is_found_where_it_is(
     """However the bytes come, what is appended goes behind a log that is the master's, or nothing is appended."""
     slave, master = common + mine, common + theirs
     start = data.draw(st.integers(0, min(len(slave), len(master))))
-    comparison = TailComparison(start, len(slave), lambda at, size: slave[at : at + size])
+
+    def read(at: int, size: int) -> bytes:
+        assert size > 0, "behind the end there is nothing to compare"
+        return slave[at : at + size]
+
+    comparison = TailComparison(start, len(slave), read)
     behind, difference = compare(comparison, pieces(master[start:], piece_bytes))
     if difference is None:
         assert slave[start:] + behind == master[start:]
@@ -45,6 +50,8 @@ def test_a_difference_is_found_where_it_is(
         assert not behind
         assert slave[start:at] == master[start:at]
         assert slave[at : at + 1] != master[at : at + 1]
+        assert difference.compared_from == start
+        assert ("ends at" in str(difference)) is (at == len(master))
 
 
 def compare(comparison: TailComparison, pieces: list[bytes]) -> tuple[bytes, TailDiffers | None]:
@@ -60,28 +67,50 @@ def compare(comparison: TailComparison, pieces: list[bytes]) -> tuple[bytes, Tai
     return behind, None
 
 
-def test_windows_grow_until_all_is_compared() -> None:
-    """A slave compares little at first, and all it may before it gives up; it never reports 0 for what is there."""
-    window, end = Window(), 10_000_000
-    starts = [window.start(0, end)]
-    while window.widen(0, end):
-        starts.append(window.start(0, end))
-    assert starts[0] == end - FIRST_WINDOW_BYTES
-    assert starts == sorted(starts, reverse=True)
-    assert starts[-1] == 1
+def test_what_has_expired_on_the_master_proves_nothing() -> None:
+    """What comes first is compared with what lies in its place, and nothing before that counts as compared."""
+    comparison = TailComparison(20, 100, lambda at, size: b"a" * size)
+    comparison.begin_later(99)
+    assert comparison.position == 99
+    with pytest.raises(TailDiffers) as caught:
+        comparison.take(b"b")
+    assert (caught.value.at, caught.value.compared_from) == (99, 99)
+
+
+@pytest.mark.parametrize("begin", [100, 101])
+def test_a_log_that_begins_where_the_slaves_ends_is_not_gone_on_with(begin: int) -> None:
+    """Not one byte of the two is the same."""
+    comparison = TailComparison(20, 100, lambda at, size: b"a" * size)
+    with pytest.raises(LogsDiverged, match=f"begins at {begin}, this slave's ends at 100"):
+        comparison.begin_later(begin)
+
+
+@pytest.mark.parametrize(
+    ("log_start", "log_end", "starts"),
+    [
+        (0, 10_000_000, [9_934_464, 9_475_712, 5_805_696, 1]),  # 0 says that there is nothing
+        (7_000_000, 10_000_000, [9_934_464, 9_475_712, 7_000_000]),
+        (4096, 8192, [4096]),
+        (0, 100, [1]),
+        (0, 1 << 40, [(1 << 40) - (1 << size) for size in (16, 19, 22, 25, 26)]),  # 64 MiB at most
+    ],
+)
+def test_windows_grow_until_all_is_compared(log_start: int, log_end: int, starts: list[int]) -> None:
+    """A slave compares little at first, and all it may before it gives up; nothing twice for nothing."""
+    window = Window()
+    for start in starts[:-1]:
+        assert window.start(log_start, log_end) == start
+        assert window.widen(log_start, log_end)
+    assert window.start(log_start, log_end) == starts[-1]
+    assert not window.widen(log_start, log_end)
     window.reset()
-    assert window.start(0, end) == starts[0]
-    assert window.start(end - 5, end) == end - 5
-    assert Window().start(0, 0) == 0
-    assert Window().start(4096, 4096) == 4096
+    assert window.start(log_start, log_end) == starts[0]
 
 
-def test_no_more_is_compared_than_is_bounded() -> None:
-    """A log of any length is compared within bounds."""
-    window, end = Window(), 1 << 40
-    while window.widen(0, end):
-        pass
-    assert end - window.start(0, end) == MOST_COMPARED_BYTES
+@pytest.mark.parametrize("end", [0, 4096])
+def test_where_there_is_nothing_the_slave_begins_with_what_comes(end: int) -> None:
+    """0, which has the master choose, or where the last of what has expired ended."""
+    assert Window().start(end, end) == end
 
 
 @pytest.mark.parametrize(

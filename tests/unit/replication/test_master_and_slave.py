@@ -11,12 +11,13 @@ from typing import Self
 
 import numpy as np
 import pytest
+from structlog.testing import capture_logs
 
 from rmqspark.broker.copied_queues import CopiedQueues
 from rmqspark.errors import Busy
 from rmqspark.protocol.records.record import blank_record
 from rmqspark.protocol.records.record_batch import RecordBatch
-from rmqspark.replication.admission import Admission
+from rmqspark.replication.admission import PROTOCOL, Admission
 from rmqspark.replication.joining import Window
 from rmqspark.replication.slave import _Session
 from rmqspark.replication.stream import (
@@ -30,10 +31,9 @@ from rmqspark.replication.stream import (
 )
 
 from ..store.store_bench import SMALL, StoreBench
-from .pair import PATIENCE_S, QUICK, add, filled, following, log_of, on_loop, serving, until
+from .pair import PATIENCE_S, QUICK, WHOLE, add, ahead, filled, following, log_of, on_loop, serving, until
 
 SYNC = replace(SMALL, flush_disk_type="SYNC_FLUSH")
-WHOLE = QUICK._replace(sends_whole_log=True)
 
 
 @pytest.mark.parametrize("config", [SMALL, SYNC])
@@ -118,20 +118,6 @@ class CutShort:
 
 
 # --- logs that are not the same
-
-
-async def ahead(*lost: bytes) -> tuple[StoreBench, StoreBench]:
-    """A master that has lost these messages, its last, in a power loss; and its slave, which has them."""
-    original, copy = filled(8), StoreBench()
-    shared = original.store.end_offset
-    original.store.checkpoint()
-    for body in lost:
-        original.send("t", 0, body)
-    async with serving(original, WHOLE) as master, following(copy, master.port):
-        await until(lambda: copy.store.end_offset == original.store.end_offset)
-    original.lose_power()
-    assert original.store.end_offset == shared < copy.store.end_offset
-    return original, copy
 
 
 NO_ROOM = b"x" * 400  # in what is left of the file: the first thing that differs is a blank record
@@ -221,11 +207,17 @@ async def test_nothing_is_cut_off_for_a_master_that_is_followed_no_more() -> Non
 async def test_nothing_is_cut_off_for_a_master_that_is_left_while_its_log_is_compared() -> None:
     """Name servers tell of another one while the log of the one before still comes: that one may have it all."""
     original, other, copy = await followed_by_another()
-    async with serving(other, WHOLE) as right, Waiting(log_of(original)) as wrong, following(copy, wrong.port) as slave:
-        await wrong.was_asked.wait()
-        slave.follow(f"127.0.0.1:{right.port}")
-        wrong.may_answer.set()
-        await until(lambda: slave.is_connected)
+    with capture_logs() as logs:
+        async with (
+            serving(other, WHOLE) as right,
+            Waiting(log_of(original)) as wrong,
+            following(copy, wrong.port, refusal_to_cut="Acked.") as slave,
+        ):
+            await wrong.was_asked.wait()
+            slave.follow(f"127.0.0.1:{right.port}")
+            wrong.may_answer.set()
+            await until(lambda: slave.is_connected)
+    assert "Acked." not in str(logs), "nobody is asked about a tail that the one of today may have"
     assert log_of(copy) == log_of(other)
     assert copy.content("cut") == {}
 
@@ -475,6 +467,7 @@ async def test_a_forged_report_ends_the_connection_and_counts_for_nothing(words:
             while await reader.read(1 << 16):
                 assert master.slaves.confirmed_by(1) < 1 << 30
         await until(lambda: len(master.slaves) == 0)
+        assert master.admission.refused[PROTOCOL] == 1, "it is not its silence that ends it"
         writer.close()
 
 

@@ -20,14 +20,13 @@ from rmqspark.replication.proof import PROOF_BYTES
 from rmqspark.replication.stream import report, transfer_head
 
 from ..store.store_bench import StoreBench
-from .pair import PATIENCE_S, QUICK, add, filled, following, on_loop, one_anywhere, serving, until
+from .pair import PATIENCE_S, QUICK, WHOLE, add, filled, following, on_loop, one_anywhere, serving, until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from tests.certificates import Authority
 
-WHOLE = QUICK._replace(sends_whole_log=True)
 SERVERS = Credentials("servers", "their secret")
 TOKEN = SystemEntropy().token
 CHECK = PeerCheck("broker-a", {"servers": "their secret"}.get, TOKEN)
