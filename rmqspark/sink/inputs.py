@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rmqspark.sink.attempt import Attempt
 
 _PATIENCE: Final = Patience((100, 200, 400, 800, 1_600))
+_AT_ONCE: Final = Patience(())
 _HANGS_MS: Final = 2_000  # one that refuses connections, for it is restarting, does so at once
 _DIGEST_BYTES: Final = 16
 
@@ -71,12 +72,12 @@ def inputs_of(
     """
     if not attempt.query_id:
         return []
-    told = _told(client, attempt, participants)
+    told = _told(client, attempt, participants, _PATIENCE)
     while told.is_waited_for and (another := next(tries, None)) is not None:
         _log.warning("%s What batch %d has read is asked again in %d ms, %s.",
                      told.failure, attempt.batch_id, *another)  # fmt: skip
         client.clock.sleep_ms(another.pause_ms)
-        told = _told(client, attempt, participants)
+        told = _told(client, attempt, participants, _AT_ONCE)
     reported, failure = told.reported, told.failure
     if not told.is_waited_for:
         failure = _hear_late(client, attempt, told) or told.unlisted
@@ -94,19 +95,21 @@ def leased_queues(read: Iterable[InputRange]) -> str:
     return blake2b(repr(queues).encode(), digest_size=_DIGEST_BYTES).hexdigest() if queues else ""
 
 
-def _brokers(client: ClusterClient, participants: Iterable[str]) -> tuple[list[str], RmqError | None]:
+def _brokers(
+    client: ClusterClient, participants: Iterable[str], patience: Patience
+) -> tuple[list[str], RmqError | None]:
     """The brokers to ask; where nobody says which there are those that hold rows of the batch or were known to its
     tasks, and why there may be others."""
     try:
-        names = patiently(lambda: masters(client), _PATIENCE, client.clock)
+        names = patiently(lambda: masters(client), patience, client.clock)
     except RmqError as error:
         return sorted({*participants, *client.known_masters()}), error
     return sorted({*names, *participants}), None
 
 
-def _told(client: ClusterClient, attempt: Attempt, participants: Collection[str]) -> _Told:
-    """What the brokers there are tell when each is asked once."""
-    names, unlisted = _brokers(client, participants)
+def _told(client: ClusterClient, attempt: Attempt, participants: Collection[str], patience: Patience) -> _Told:
+    """What the brokers there are tell when each is asked once; `patience` is for those who list them."""
+    names, unlisted = _brokers(client, participants, patience)
     reported: list[InputRange] = []
     late: list[_Late] = []
     for name in names:
