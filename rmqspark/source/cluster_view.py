@@ -20,7 +20,7 @@ from rmqspark.client.measuring import Budget, submit_measure
 from rmqspark.client.patience import may_pass, patiently
 from rmqspark.client.queue_bounds import submit_bounds
 from rmqspark.client.user_topics import user_topics, with_nearest
-from rmqspark.errors import NoPermission, NotSupported, RmqError, TopicNotFound
+from rmqspark.errors import NoPermission, NotSupported, RmqError, TopicNotFound, Unreachable
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.consume import (
     GetMaxOffsetRequestHeader,
@@ -169,7 +169,7 @@ class ClusterView:
         try:
             return self._patiently(ask)
         except RmqError as error:
-            if may_pass(error):
+            if _is_silence(error):
                 return False
             raise
 
@@ -280,7 +280,7 @@ class ClusterView:
         try:
             return tuple(filter(self._subscription.matches, user_topics(self._client)))
         except RmqError as error:
-            if self._matching is None or not may_pass(error):
+            if self._matching is None or not _is_silence(error):
                 raise
             return self._matching
 
@@ -302,6 +302,11 @@ class ClusterView:
 
     def _patiently(self, ask: Callable[[], T], *, besides: tuple[type[RmqError], ...] = ()) -> T:
         return patiently(ask, self._retry.beginning, self._clock, besides=besides)
+
+
+def _is_silence(error: RmqError) -> bool:
+    """Whether nobody has said anything, for now or because of a certificate: who knows enough goes on by that."""
+    return may_pass(error) or isinstance(error, Unreachable)
 
 
 def _check_readable(topics: Iterable[str], there: Iterable[MessageQueue]) -> None:

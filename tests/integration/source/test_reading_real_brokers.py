@@ -14,7 +14,7 @@ from rmqspark.client.capabilities import Capabilities
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.producer import Producer
 from rmqspark.entropy import SystemEntropy
-from rmqspark.errors import InvalidArgument, NoPermission, NotSupported, TopicNotFound, Unreachable
+from rmqspark.errors import HandshakeFailed, InvalidArgument, NoPermission, NotSupported, TopicNotFound, Unreachable
 from rmqspark.model import Message, MessageQueue
 from rmqspark.source.admission import Limits
 from rmqspark.source.cluster_view import MAX_AGE_MS, ROUTE_MAX_AGE_MS, ClusterView
@@ -244,6 +244,22 @@ def test_what_is_known_is_read_on_where_no_name_server_answers(subscription: Sub
         assert view.snapshot().ends == {Q0: 0, Q1: 0}
         with ClusterClient(one.namesrv, clock=clock) as new, pytest.raises(Unreachable, match="No name server"):
             ClusterView(new, subscription, AT_ONCE).snapshot()
+
+
+def test_what_is_known_is_read_on_while_name_servers_are_not_trusted(
+    client: ClusterClient, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their certificate has expired, say: no other try would help, and a query that runs needs none."""
+
+    def fails(*asked: Any) -> None:
+        raise HandshakeFailed("The certificate has expired.", address="ns:1")
+
+    view = ClusterView(client, Subscription((), pattern="ord.*"), AT_ONCE)
+    before = view.snapshot()
+    monkeypatch.setattr(client.name_servers, "_put", fails)
+    clock.advance(ms=ROUTE_MAX_AGE_MS)
+    assert view.snapshot().ends == before.ends
+    assert not view.is_deleted("orders", {"broker-a"})
 
 
 def test_a_topic_out_of_sight_is_not_deleted_where_no_name_server_answers(clock: ManualClock) -> None:
