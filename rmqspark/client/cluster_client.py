@@ -26,7 +26,7 @@ from rmqspark.client.outages import Outages
 from rmqspark.client.routes import RouteCache, TopicRoute, borrowed_route, no_broker, topic_route
 from rmqspark.clock import SystemClock
 from rmqspark.entropy import SystemEntropy
-from rmqspark.errors import BrokerNotRegistered, TopicNotFound, Unreachable
+from rmqspark.errors import BrokerNotRegistered, HandshakeFailed, TopicNotFound, Unreachable
 from rmqspark.protocol.names import AUTO_CREATE_TOPIC, check_topic, is_made_by_brokers
 
 if TYPE_CHECKING:
@@ -263,6 +263,10 @@ class ClusterClient(ClosedByWith):
             return error
         with self._lock:
             self._places.suspect(broker_name, address)
+        if isinstance(error, HandshakeFailed):
+            return HandshakeFailed(
+                f"Broker {broker_name!r} at {address}: {error.message}", address=address, hint=error.hint
+            )
         return Unreachable(
             f"Broker {broker_name!r} at {address} does not answer: {error.message}",
             address=address,

@@ -7,7 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from rmqspark.errors import Busy, GoingAway, NotFound, NotSupported, RequestTimeout, RmqError, Unreachable
+from rmqspark.errors import (
+    Busy,
+    GoingAway,
+    HandshakeFailed,
+    NotFound,
+    NotSupported,
+    RequestTimeout,
+    RmqError,
+    Unreachable,
+)
 from rmqspark.protocol.bodies.route import ClusterInfo, TopicList, TopicRouteData
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.cluster import DeleteTopicFromNamesrvRequestHeader, GetRouteInfoRequestHeader
@@ -169,8 +178,10 @@ class NameServers:
             ) from error
 
     def _nobody(self, failures: Sequence[RmqError]) -> Unreachable:
+        """One that is there and not trusted will be so with the next try, too."""
         where = ";".join(self.addresses)
-        return Unreachable(
+        kind = HandshakeFailed if all(isinstance(error, HandshakeFailed) for error in failures) else Unreachable
+        return kind(
             f"No name server answers at {where} ({'; '.join(error.message.rstrip('.') for error in failures)}).",
             address=where,
             hint=next((error.hint for error in failures if error.hint), _START_ONE),

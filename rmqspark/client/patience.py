@@ -57,7 +57,13 @@ def patiently(
     So may the want of a broker: whoever is patient was told of it by a route, a plan or another broker, and no name
     server knows one that is being restarted. `besides` are other errors that may pass here and in general do not.
     """
-    tries = patience.tries(clock)
+    return with_tries(attempt, patience.tries(clock), clock, besides=besides)
+
+
+def with_tries(
+    attempt: Callable[[], T], tries: Iterator[Another], clock: Clock, *, besides: tuple[type[RmqError], ...] = ()
+) -> T:
+    """The same with what there is of `tries` yet: several steps on one way wait no longer than one."""
     while True:
         try:
             return attempt()

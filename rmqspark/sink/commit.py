@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rmqspark.client.coordinator import Coordinator, Decided, Run
-from rmqspark.client.patience import patiently
+from rmqspark.client.patience import patiently, with_tries
 from rmqspark.client.txn import audited_batch
 from rmqspark.errors import Busy, RmqError
 from rmqspark.fault_points import fault_point
@@ -22,14 +22,15 @@ from rmqspark.protocol.bodies.txn import TxnDecision
 from rmqspark.protocol.headers.txn import NO_EPOCH, TxnOutcome
 from rmqspark.sink.checksum import RowChecksum
 from rmqspark.sink.inputs import inputs_of, leased_queues
-from rmqspark.sink.patience import UNDER_WAY
+from rmqspark.sink.patience import LAST, UNDER_WAY
 from rmqspark.sink.refusals import fenced, in_doubt, not_committed, stale
 from rmqspark.sink.replays import Replay, verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.patience import Another
     from rmqspark.protocol.bodies.txn import HeldAttempt, InputRange
     from rmqspark.sink.attempt import Attempt, AttemptWritten
     from rmqspark.sink.transaction_options import TransactionOptions
@@ -51,7 +52,8 @@ def commit(client: ClusterClient, transaction: TransactionOptions, messages: Seq
         return
     _hear(client, messages)
     total, participants = _total(messages), _participants(messages)
-    read = inputs_of(client, speaker, participants)
+    tries = UNDER_WAY.tries(client.clock)
+    read = inputs_of(client, speaker, participants, tries)
     decision = TxnDecision(
         queryId=speaker.query_id,
         participants=participants,
@@ -65,7 +67,7 @@ def commit(client: ClusterClient, transaction: TransactionOptions, messages: Seq
         run=speaker.run,
         batchId=speaker.batch_id,
     )
-    decided = _decided(client, speaker, decision)
+    decided = _decided(client, speaker, decision, tries)
     _conclude(speaker, decided)
     if decided.decision is not None:
         _compare(client, Replay(speaker, transaction, decision, decided.decision))
@@ -118,17 +120,17 @@ def _participants(messages: Sequence[AttemptWritten]) -> dict[str, list[HeldAtte
     return by_broker
 
 
-def _decided(client: ClusterClient, speaker: Attempt, decision: TxnDecision) -> Decided:
+def _decided(client: ClusterClient, speaker: Attempt, decision: TxnDecision, tries: Iterator[Another]) -> Decided:
     coordinator = Coordinator(client, speaker.transactional_id)
     fault_point("before_decide")
     try:
-        return patiently(lambda: coordinator.decide(_run(speaker), decision), UNDER_WAY, client.clock)
+        return with_tries(lambda: coordinator.decide(_run(speaker), decision), tries, client.clock)
     except RmqError as error:
         if not error.retriable:
             raise
         failure = error
     try:
-        told = patiently(lambda: coordinator.status(_run(speaker)), UNDER_WAY, client.clock)
+        told = patiently(lambda: coordinator.status(_run(speaker)), LAST, client.clock)
     except RmqError as error:
         raise in_doubt(speaker, error) from error
     if told.outcome == TxnOutcome.FENCED and _was_given_up(speaker, failure, told):

@@ -8,19 +8,21 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqspark.client.coordinator import masters
-from rmqspark.client.patience import Patience, patiently
+from rmqspark.client.patience import Patience, may_pass, patiently
 from rmqspark.client.txn import reported_inputs
 from rmqspark.errors import RmqError
 from rmqspark.sink.refusals import not_committed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable, Iterator
 
     from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.patience import Another
     from rmqspark.protocol.bodies.txn import InputRange
     from rmqspark.sink.attempt import Attempt
 
 _PATIENCE: Final = Patience((100, 200, 400, 800, 1_600))
+_AT_ONCE: Final = Patience(())
 _HANGS_MS: Final = 2_000  # one that refuses connections, for it is restarting, does so at once
 _DIGEST_BYTES: Final = 16
 
@@ -35,27 +37,50 @@ class _Late(NamedTuple):
     hangs: bool
 
 
-def inputs_of(client: ClusterClient, attempt: Attempt, participants: Iterable[str]) -> list[InputRange]:
+class _Told(NamedTuple):
+    """What brokers said that were asked once, who of them did not, whether any did, and why there may be others that
+    nobody lists."""
+
+    reported: list[InputRange]
+    late: list[_Late]
+    is_answered: bool
+    unlisted: RmqError | None
+
+    @property
+    def failure(self) -> RmqError | None:
+        """Why it may not be all."""
+        return self.late[-1].error if self.late else self.unlisted
+
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether more may be told a moment later, and the batch does not go on without: it has read of a shared group,
+        or nobody is there to say so, nor to decide it."""
+        failure = self.failure
+        return failure is not None and may_pass(failure) and (not self.is_answered or _are_leased(self.reported))
+
+
+def inputs_of(
+    client: ClusterClient, attempt: Attempt, participants: Collection[str], tries: Iterator[Another]
+) -> list[InputRange]:
     """The ranges that the batch of `attempt` has read, each queue's in as few pieces as there are.
 
     Every broker is asked, those that hold rows of the batch too: each range was told to two of them. A batch is not
     held up by what is only told about it: where that cannot be had, it is a warning, and a broker that hangs is not
     asked again where another has answered. But what it read of a shared group has to be known in full, for it may be
-    another member's by now: else NotCommitted, where anybody who was asked knows of a lease. What an earlier run of the
-    batch has read of a shared group counts only if this one has read it, too.
+    another member's by now: it is waited for as `tries` allow, and then NotCommitted, where anybody who was asked knows
+    of a lease. What an earlier run of the batch has read of a shared group counts only if this one has read it, too.
     """
     if not attempt.query_id:
         return []
-    names, failure = _brokers(client, participants)
-    reported, late = _told_at_once(client, names, attempt)
-    for each in late:
-        try:
-            if each.hangs and len(late) < len(names) and not _are_leased(reported):
-                raise each.error
-            ask = partial(_reported_to, client, each.name, attempt)
-            reported += patiently(ask, _PATIENCE, client.clock)
-        except RmqError as error:
-            failure = error
+    told = _told(client, attempt, participants, _PATIENCE)
+    while told.is_waited_for and (another := next(tries, None)) is not None:
+        _log.warning("%s What batch %d has read is asked again in %d ms, %s.",
+                     told.failure, attempt.batch_id, *another)  # fmt: skip
+        client.clock.sleep_ms(another.pause_ms)
+        told = _told(client, attempt, participants, _AT_ONCE)
+    reported, failure = told.reported, told.failure
+    if not told.is_waited_for:
+        failure = _hear_late(client, attempt, told) or told.unlisted
     if failure is not None:
         if _are_leased(reported):
             raise not_committed(attempt, f"what it read of a shared group is not known in full: {failure.message}")
@@ -70,20 +95,21 @@ def leased_queues(read: Iterable[InputRange]) -> str:
     return blake2b(repr(queues).encode(), digest_size=_DIGEST_BYTES).hexdigest() if queues else ""
 
 
-def _brokers(client: ClusterClient, participants: Iterable[str]) -> tuple[list[str], RmqError | None]:
+def _brokers(
+    client: ClusterClient, participants: Iterable[str], patience: Patience
+) -> tuple[list[str], RmqError | None]:
     """The brokers to ask; where nobody says which there are those that hold rows of the batch or were known to its
     tasks, and why there may be others."""
     try:
-        names = patiently(lambda: masters(client), _PATIENCE, client.clock)
+        names = patiently(lambda: masters(client), patience, client.clock)
     except RmqError as error:
         return sorted({*participants, *client.known_masters()}), error
     return sorted({*names, *participants}), None
 
 
-def _told_at_once(
-    client: ClusterClient, names: Iterable[str], attempt: Attempt
-) -> tuple[list[InputRange], list[_Late]]:
-    """What these brokers tell when each is asked once, and those that do not."""
+def _told(client: ClusterClient, attempt: Attempt, participants: Collection[str], patience: Patience) -> _Told:
+    """What the brokers there are tell when each is asked once; `patience` is for those who list them."""
+    names, unlisted = _brokers(client, participants, patience)
     reported: list[InputRange] = []
     late: list[_Late] = []
     for name in names:
@@ -92,7 +118,20 @@ def _told_at_once(
             reported += _reported_to(client, name, attempt)
         except RmqError as error:
             late.append(_Late(name, error, client.clock.monotonic_ms() - began_ms >= _HANGS_MS))
-    return reported, late
+    return _Told(reported, late, len(late) < len(names), unlisted)
+
+
+def _hear_late(client: ClusterClient, attempt: Attempt, told: _Told) -> RmqError | None:
+    """Adds what those tell who did not at once, but for those who hang. Why one of them has told nothing."""
+    failure: RmqError | None = None
+    for each in told.late:
+        try:
+            if each.hangs:
+                raise each.error
+            told.reported.extend(patiently(partial(_reported_to, client, each.name, attempt), _PATIENCE, client.clock))
+        except RmqError as error:
+            failure = error
+    return failure
 
 
 def _are_leased(ranges: Iterable[InputRange]) -> bool:

@@ -12,3 +12,5 @@ BEGINNING: Final = Patience(_PAUSES_MS)
 """Of a job that has written nothing, whose address may be wrong: long enough for a broker that is started anew."""
 UNDER_WAY: Final = Patience(_PAUSES_MS, STREAM_PATIENCE_MS)
 """Of one that runs: what it has done would be done again. Also with a broker that hangs, where a try takes long."""
+LAST: Final = Patience(_PAUSES_MS, sum(_PAUSES_MS))
+"""When that was in vain, and something is to be said yet."""

@@ -20,7 +20,7 @@ from rmqspark.client.measuring import Budget, submit_measure
 from rmqspark.client.patience import may_pass, patiently
 from rmqspark.client.queue_bounds import submit_bounds
 from rmqspark.client.user_topics import user_topics, with_nearest
-from rmqspark.errors import NoPermission, NotSupported, RmqError, TopicNotFound
+from rmqspark.errors import NoPermission, NotSupported, RmqError, TopicNotFound, Unreachable
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.consume import (
     GetMaxOffsetRequestHeader,
@@ -105,7 +105,7 @@ class ClusterView:
             others += [queue for queue in asked if able[queue.broker_name].is_slave]
             return begins | self._offsets(RequestCode.GET_MIN_OFFSET, others, _min_header)
 
-        return self._for_long(ask)
+        return self._patiently(ask)
 
     def offsets_at(self, queues: Iterable[MessageQueue], timestamp_ms: int) -> dict[MessageQueue, int]:
         """The first message of each queue stored at or after that time, or the end where there is none."""
@@ -113,11 +113,11 @@ class ClusterView:
         def header(queue: MessageQueue) -> msgspec.Struct:
             return SearchOffsetRequestHeader(queue.topic, queue.queue_id, timestamp_ms, "LOWER", queue.broker_name)
 
-        return self._for_long(lambda: self._offsets(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, queues, header))
+        return self._patiently(lambda: self._offsets(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, queues, header))
 
     def committed(self, group: str, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
         """What the group has committed in each of these queues; None where it never has."""
-        return self._for_long(lambda: committed_offsets(self._client, group, queues))
+        return self._patiently(lambda: committed_offsets(self._client, group, queues))
 
     def measure(self, budgets: Sequence[tuple[QueueRange, int]]) -> list[Extent]:
         """How far so many bytes reach into these ranges. Raises NotSupported for queues of stock brokers."""
@@ -138,7 +138,7 @@ class ClusterView:
             }
             return [found[number] for number in range(len(asked))]
 
-        return self._for_long(ask)
+        return self._patiently(ask)
 
     def _measuring_broker(self, name: str) -> BrokerClient:
         broker = self._client.broker(name)
@@ -169,7 +169,7 @@ class ClusterView:
         try:
             return self._patiently(ask)
         except RmqError as error:
-            if may_pass(error):
+            if _is_silence(error):
                 return False
             raise
 
@@ -177,7 +177,9 @@ class ClusterView:
         """A query that runs waits longer than for some brokers, without which it can go on, for all of them, or for
         those it needs."""
         look = partial(self._look_patiently, missing_topics_allowed, outages_allowed)
-        return look() if self._snapshot is None or self._retry.for_ms is None else self._for_long(look)
+        if self._snapshot is None or self._retry.for_ms is None:
+            return look()
+        return patiently(look, self._retry.under_way, self._clock)
 
     def _look_patiently(self, missing_topics_allowed: bool, outages_allowed: bool) -> Snapshot:
         """Where a last try fails and outages are allowed, once more without whoever has then begun to be away."""
@@ -278,7 +280,7 @@ class ClusterView:
         try:
             return tuple(filter(self._subscription.matches, user_topics(self._client)))
         except RmqError as error:
-            if self._matching is None or not may_pass(error):
+            if self._matching is None or not _is_silence(error):
                 raise
             return self._matching
 
@@ -301,10 +303,10 @@ class ClusterView:
     def _patiently(self, ask: Callable[[], T], *, besides: tuple[type[RmqError], ...] = ()) -> T:
         return patiently(ask, self._retry.beginning, self._clock, besides=besides)
 
-    def _for_long(self, ask: Callable[[], T]) -> T:
-        """As patiently as a query may that runs."""
-        patience = self._retry.beginning if self._snapshot is None else self._retry.under_way
-        return patiently(ask, patience, self._clock)
+
+def _is_silence(error: RmqError) -> bool:
+    """Whether nobody has said anything, for now or because of a certificate: who knows enough goes on by that."""
+    return may_pass(error) or isinstance(error, Unreachable)
 
 
 def _check_readable(topics: Iterable[str], there: Iterable[MessageQueue]) -> None:

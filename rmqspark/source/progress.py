@@ -96,19 +96,24 @@ class Progress:
         return self._pace.end_of(start, partial(self._end_behind, limits=limits))
 
     def _end_behind(self, start: Offsets, limits: Limits | None) -> Offsets:
-        try:
-            return self._next_end(start, limits)
-        except RmqError as error:
-            if not may_pass(error):
-                raise
-        # A broker went after it was seen. Another look leaves it out of sight: its name servers say so, or nobody does.
-        self._snapshot(fresh=True)
-        return self._next_end(start, limits)
-
-    def _next_end(self, start: Offsets, limits: Limits | None) -> Offsets:
-        """A look, and what follows from it: first what has gone, then what is this query's, then how far it goes."""
+        """A look, which waits for what is missed, and what follows from it. Where that fails a broker went after it was
+        seen, and others are not to wait for it: another look leaves it out of sight, for its name servers say so, or
+        nobody does."""
         start = self._without_deleted(self._resumption.of(start))
         snapshot = self._look(start)
+        looks = self._options.retry.further_looks.tries(self._clock)
+        while True:
+            try:
+                return self._next_end(start, snapshot, limits)
+            except RmqError as error:
+                look = next(looks, None) if may_pass(error) else None
+                if look is None:
+                    raise
+            self._clock.sleep_ms(look.pause_ms)
+            snapshot = self._look(start, fresh=True)
+
+    def _next_end(self, start: Offsets, snapshot: Snapshot, limits: Limits | None) -> Offsets:
+        """What follows from a look: first what has gone, then what is this query's, then how far it goes."""
         resets = self._rewinds.due(start, snapshot, is_idle=is_idle(start, self._group.owned(snapshot)))
         snapshot, reborn = self._account(self._read_on(start, resets), snapshot)
         self._tell_idle(snapshot)

@@ -33,3 +33,8 @@ class RetryPolicy(NamedTuple):
     @property
     def under_way(self) -> Patience:
         return Patience(self.pauses_ms, self.for_ms)
+
+    @property
+    def further_looks(self) -> Patience:
+        """Looks at a cluster in which a broker has gone since the last one: each is patient itself."""
+        return Patience((0,)) if self.for_ms is None else self.under_way

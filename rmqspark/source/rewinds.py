@@ -66,7 +66,7 @@ class Rewinds:
     def _tell(self, group: str, names: Collection[str], settled: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         """What is pending once these are settled. Raises what a last try raised."""
         ask = partial(self._ask, group, names, settled)
-        return patiently(ask, self._retry.under_way, self._client.clock)
+        return patiently(ask, self._retry.beginning, self._client.clock)
 
     def _ask(self, group: str, names: Collection[str], settled: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         """All these brokers, the requests on their way before the first answer is awaited."""

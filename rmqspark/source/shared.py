@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
     from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.patience import Patience
     from rmqspark.message_queue import MessageQueue
     from rmqspark.source.offsets import Offsets
     from rmqspark.source.options import SourceOptions
@@ -77,12 +78,12 @@ class SharedGroup:
             and is_idle(start, self.owned(snapshot))
         ):
             return start
-        membership = self._join(start, snapshot.ends)
+        membership = self._join(start, snapshot.ends, self._options.retry.beginning)
         had = {queue: Held(start.leases.get(queue, 0), at) for queue, at in start.positions.items()}
         away = {queue: each.lease for queue, each in had.items() if queue.broker_name not in snapshot.stores}
         held = {queue: each for queue, each in had.items() if queue not in away}
         asked = steps(held, self._wanted(membership, held, snapshot))
-        self._standing = standing(asked, self._ask(membership, asked))
+        self._standing = standing(asked, self._ask(membership, asked, self._options.retry.beginning))
         self._standing.kept.update(away)
         self._is_reading = False  # not before it is committed: whoever gives queues up then has others read them again
         membership.hold(self._leases(), self._lease_ms)
@@ -118,7 +119,7 @@ class SharedGroup:
             queue: Held(grant.lease, places[queue]) for queue, grant in entering.items() if grant.committed is None
         }
         if first and self._membership is not None:
-            self._ask(self._membership, Steps(first, {}, []))
+            self._ask(self._membership, Steps(first, {}, []), self._options.retry.beginning)
         return replace(snapshot, begins={**snapshot.begins, **places})
 
     def seal(self, end: Offsets) -> Offsets:
@@ -131,10 +132,11 @@ class SharedGroup:
     def hold(self, planned: list[QueueRange], end: Offsets, silent: Collection[str]) -> list[QueueRange]:
         """LeaseLost where a queue went away since the batch was planned; after a restart it is its new owner's."""
         self._is_reading = True
-        membership = self._join(end, [queue for queue in end.positions if queue.broker_name not in silent])
+        patience = self._options.retry.under_way  # what is planned waits for its brokers
+        membership = self._join(end, [queue for queue in end.positions if queue.broker_name not in silent], patience)
         brokers = membership.reached | {each.queue.broker_name for each in planned}
         asked = {queue: number for queue, number in end.leases.items() if queue.broker_name in brokers}
-        granted = self._ask(membership, renewal(asked))
+        granted = self._ask(membership, renewal(asked), patience)
         others = {queue: number for queue, number in end.leases.items() if queue not in asked}
         membership.hold(others | {queue: grant.lease for queue, grant in granted.items()}, self._lease_ms)
         lost = sorted({each.queue for each in planned} - granted.keys())
@@ -153,12 +155,12 @@ class SharedGroup:
         if self._membership is not None:
             self._membership.leave(release=not self._is_reading)
 
-    def _join(self, start: Offsets, queues: Iterable[MessageQueue]) -> Membership:
+    def _join(self, start: Offsets, queues: Iterable[MessageQueue], patience: Patience) -> Membership:
         if self._membership is None:
             client_id = start.member or self._sharing.draw_member(self._client.ip, self._client.entropy)
             self._membership = self._join_as(self._client, Member(start.group, client_id), self._options.tags)
         membership = self._membership
-        patiently(lambda: membership.announce(queues), self._options.retry.under_way, self._client.clock)
+        patiently(lambda: membership.announce(queues), patience, self._client.clock)
         return membership
 
     def _wanted(self, membership: Membership, had: Iterable[MessageQueue], snapshot: Snapshot) -> set[MessageQueue]:
@@ -176,9 +178,9 @@ class SharedGroup:
     def _leases(self) -> dict[MessageQueue, int]:
         return self._standing.kept | {queue: grant.lease for queue, grant in self._standing.entering.items()}
 
-    def _ask(self, membership: Membership, asked: Steps) -> dict[MessageQueue, Grant]:
+    def _ask(self, membership: Membership, asked: Steps, patience: Patience) -> dict[MessageQueue, Grant]:
         """All brokers concerned, the requests on their way before the first answer is awaited."""
-        return patiently(lambda: self._ask_all(membership, asked), self._options.retry.under_way, self._client.clock)
+        return patiently(lambda: self._ask_all(membership, asked), patience, self._client.clock)
 
     def _ask_all(self, membership: Membership, asked: Steps) -> dict[MessageQueue, Grant]:
         names = {queue.broker_name for queue in (*asked.keep, *asked.take)}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rmqspark.client.shared import shared_client
 from rmqspark.gathering import gathered
 from rmqspark.source.columns import columns_of
+from rmqspark.source.fetch import able
 from rmqspark.source.fetch_together import fetch_together
 from rmqspark.source.leases import make_sure
 from rmqspark.source.partitions import DirectPartition, QueuePartition
@@ -28,10 +29,13 @@ BATCH_BYTES = 1 << 20
 
 
 def read_of_batch(partition: InputPartition, schema: StructType) -> Iterator[Any]:
-    """The same, told to the broker first: which messages which batch of which query reads."""
+    """The same, told to the broker first: which messages which batch of which query reads. A broker that reading needs
+    is waited for before: it is told once it is there."""
     if isinstance(partition, QueuePartition):
         options = partition.options
         client = shared_client(options.namesrv, options.access)
+        if not isinstance(partition, DirectPartition) or any(each.number for each in partition.held):
+            able(client, client.broker(partition.ranges[0].queue.broker_name), options)
         report(client, partition.ranges, partition.held, options.silent)
     return read(partition, schema)
 

@@ -2,16 +2,19 @@
 
 RocketMQ's ReplyMessageProcessor, whose words are kept; spec: requests, section 4. The reply goes to the producer over
 its own connection, and then into the log, where nobody reads it but who looks for what was said. It goes at once: one
-that asks for a delay or is a half message is refused. Unlike there, the log keeps of a compressed one that it is.
+that asks for a delay or is a half message is refused. Unlike there, the log keeps of a compressed one that it is, and
+who does not answer holds only so many bytes of replies in memory.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from rmqspark.broker.sending.sends import AwaitedSend
-from rmqspark.errors import InvalidMessage, RmqError, ServerFault
+from rmqspark.errors import Busy, InvalidMessage, RmqError, ServerFault
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.produce import (
     PushReplyMessageRequestHeader,
@@ -23,6 +26,8 @@ from rmqspark.remoting.address import format_address
 from rmqspark.remoting.router import Route, Routes
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rmqspark.broker.clients import ClientRegistry
     from rmqspark.broker.config import BrokerConfig
     from rmqspark.broker.sending.appender import Appender
@@ -35,6 +40,31 @@ if TYPE_CHECKING:
     from rmqspark.remoting.request import Request
 
 PUSH_TIMEOUT_MS: Final = 10_000
+MOST_WAITING_BYTES: Final = 64 << 20
+MOST_WAITING_BYTES_OF_ONE: Final = 16 << 20
+
+
+class WaitingBytes:
+    """Bodies of replies whose askers have not answered yet, all together and by their connections."""
+
+    def __init__(self) -> None:
+        self._total = 0
+        self._of: Counter[int] = Counter()
+
+    @contextmanager
+    def holding(self, connection_id: int, size_bytes: int) -> Iterator[None]:
+        """Counts a body for as long as its block runs. Busy where there is no room for it."""
+        total, of_one = self._total + size_bytes, self._of[connection_id] + size_bytes
+        if total > MOST_WAITING_BYTES or of_one > MOST_WAITING_BYTES_OF_ONE:
+            raise Busy("Too many bytes of replies wait for who asked to take them.")
+        self._total, self._of[connection_id] = total, of_one
+        try:
+            yield
+        finally:
+            self._total -= size_bytes
+            self._of[connection_id] -= size_bytes
+            if not self._of[connection_id]:
+                del self._of[connection_id]
 
 
 class ReplyHandlers:
@@ -57,6 +87,7 @@ class ReplyHandlers:
         self._clients = clients
         self._whereabouts = whereabouts
         self._clock = clock
+        self._waiting = WaitingBytes()
 
     def routes(self) -> Routes:
         return {
@@ -73,9 +104,9 @@ class ReplyHandlers:
     async def _reply(self, request: SendRequest, header: SendMessageRequestHeaderV2) -> Reply:
         try:
             admitted = self._admit(request, header)
+            refusal = await self._push(request, header)
         except RmqError as error:
             return self._receipts.refusal(error)
-        refusal = await self._push(request, header)
         stored = await self._keep(admitted) if self._keeps else None
         if refusal is not None:
             return self._receipts.refusal(refusal)
@@ -90,7 +121,7 @@ class ReplyHandlers:
         return admitted
 
     async def _push(self, request: SendRequest, header: SendMessageRequestHeaderV2) -> RmqError | None:
-        """Why the one who asked does not have it."""
+        """Why the one who asked does not have it. Raises Busy where it may not wait for him."""
         properties = decode_properties((header.i or "").encode("utf-8", "replace"))
         client_id = properties.get(Property.REPLY_TO_CLIENT)
         if client_id is None:
@@ -99,12 +130,13 @@ class ReplyHandlers:
         if producer is None:
             return ServerFault(f"push reply message fail, channel of <{client_id}> not found.")
         pushed = self._pushed(header, properties, request.connection.peer)
-        try:
-            code = RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT
-            answer = await producer.connection.call(code, pushed, request.body, timeout_ms=PUSH_TIMEOUT_MS)
-            answer.raise_for_code()
-        except RmqError as error:
-            return ServerFault(f"push reply message to {client_id} fail. {error}")
+        code, connection = RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, producer.connection
+        with self._waiting.holding(connection.id, len(request.body)):
+            try:
+                answer = await connection.call(code, pushed, request.body, timeout_ms=PUSH_TIMEOUT_MS)
+                answer.raise_for_code()
+            except RmqError as error:
+                return ServerFault(f"push reply message to {client_id} fail. {error}")
         return None
 
     def _pushed(

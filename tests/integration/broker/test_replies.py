@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
+from rmqspark.broker.handlers.replies import MOST_WAITING_BYTES, MOST_WAITING_BYTES_OF_ONE
 from rmqspark.protocol.bodies.client import HeartbeatData, ProducerData
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.commands.encoding import encode_response
@@ -21,9 +23,9 @@ REPLY = {"MSG_TYPE": "reply", "CORRELATION_ID": "c-1", "REPLY_TO_CLIENT": "asker
 
 
 class Asker:
-    """A producer that is online, and what is pushed to it, which it answers with `code`."""
+    """A producer that is online, and what is pushed to it, which it answers with `code`, or not at all."""
 
-    def __init__(self, client: Any, code: int) -> None:
+    def __init__(self, client: Any, code: int | None) -> None:
         self.client = client
         self.pushed: list[tuple[dict[str, str], bytes]] = []
         self._code = code
@@ -31,7 +33,7 @@ class Asker:
         client.connection._take = self._note  # the client end only refuses requests otherwise
 
     @classmethod
-    async def on(cls, bench: Any, client_id: str = "asker", *groups: str, code: int = 0) -> Asker:
+    async def on(cls, bench: Any, client_id: str = "asker", *groups: str, code: int | None = 0) -> Asker:
         asker = cls(await bench.connect(), code)
         producers = [ProducerData(group) for group in groups or ("PG",)]
         await asker.client.heartbeat(HeartbeatData(clientID=client_id, producerDataSet=producers))
@@ -42,13 +44,20 @@ class Asker:
             self._take(command, body)
             return
         self.pushed.append((dict(command.fields), bytes(body)))
-        self.client.connection._write(encode_response(command.opaque, self._code))
+        if self._code is not None:
+            self.client.connection._write(encode_response(command.opaque, self._code))
 
 
-async def reply(bench: Any, client: Any, code: int = RequestCode.SEND_REPLY_MESSAGE_V2, **properties: str) -> Any:
+async def reply(
+    bench: Any,
+    client: Any,
+    code: int = RequestCode.SEND_REPLY_MESSAGE_V2,
+    body: bytes = b"pong",
+    **properties: str,
+) -> Any:
     header = bench.send_header(TOPIC, REPLY | properties, e=-1)
     is_v1 = code == RequestCode.SEND_REPLY_MESSAGE
-    return await client.ask(code, header.as_v1() if is_v1 else header, b"pong")
+    return await client.ask(code, header.as_v1() if is_v1 else header, body)
 
 
 @pytest.mark.parametrize("code", [RequestCode.SEND_REPLY_MESSAGE_V2, RequestCode.SEND_REPLY_MESSAGE])
@@ -152,5 +161,37 @@ def test_the_connection_that_was_heard_last_gets_the_replies(on_broker) -> None:
         while (await reply(bench, client)).code:
             await client.settle()
         assert (len(first.pushed), len(second.pushed)) == (1, 1)
+
+    on_broker(talk)
+
+
+def test_an_asker_that_does_not_answer_holds_little_memory(on_broker) -> None:
+    """What is too much for one, or for all together, is refused as busy at once and not kept; it is room for others
+    again when those who wait are gone."""
+
+    async def talk(bench) -> None:
+        client, size = await bench.connect(), 3 << 20
+        most = MOST_WAITING_BYTES_OF_ONE // size
+        silent = [await Asker.on(bench, f"silent-{number}", code=None) for number in range(5)]
+
+        def send(number: int) -> asyncio.Task[Any]:
+            return asyncio.create_task(reply(bench, client, body=bytes(size), REPLY_TO_CLIENT=f"silent-{number}"))
+
+        async def waiting(count: int) -> None:
+            while sum(len(asker.pushed) for asker in silent) < count:
+                await client.settle()
+
+        replies = [send(number) for number in range(5) for _ in range(most)][: MOST_WAITING_BYTES // size]
+        await waiting(len(replies))
+        for number in (0, 4):
+            refused = await send(number)
+            assert refused.code == ResponseCode.SYSTEM_BUSY
+        await silent[0].client.connection.close()
+        assert "has ended" in (await replies[0]).remark
+        replies.append(send(4))
+        await waiting(len(replies))
+        for asker in silent[1:]:
+            await asker.client.connection.close()
+        assert {answer.code for answer in await asyncio.gather(*replies)} == {ResponseCode.SYSTEM_ERROR}
 
     on_broker(talk)

@@ -14,6 +14,7 @@ import pytest
 import uvloop
 
 from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.patience import may_pass
 from rmqspark.errors import ConnectionLost, HandshakeFailed, InvalidArgument, RmqError, Unreachable
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.remoting.access import Access, Tls
@@ -107,12 +108,31 @@ def test_an_authority_that_is_not_known(ask: Any, serve: Serve, authority: Autho
     assert ask(served.address, Access(tls=Tls(auth_server=False))) == b"hello"
 
 
-def test_no_name_server_that_is_trusted(serve: Serve, authority: Authority, stranger: Authority) -> None:
-    """The hint is what to do about the handshake, not how to start one."""
+def test_neither_name_servers_nor_brokers_that_are_not_trusted(
+    serve: Serve, authority: Authority, stranger: Authority
+) -> None:
+    """The hint is what to do about the handshake, not how to start one; and nobody waits for them to be back."""
     served = serve(ROUTES, tls=serving(stranger))
-    words = r"No name server answers .* with Tls.trust_cert_path"
-    with ClusterClient(served.address, access=trusting(authority)) as cluster, pytest.raises(Unreachable, match=words):
-        cluster.topics()
+    with ClusterClient(served.address, access=trusting(authority)) as cluster:
+        asks = {
+            "No name server answers": cluster.topics,
+            "Broker 'b'": cluster.broker_at("b", served.address).capabilities,
+        }
+        for who, ask in asks.items():
+            with pytest.raises(HandshakeFailed, match=f"{who} .* with Tls.trust_cert_path") as caught:
+                ask()
+            assert not may_pass(caught.value)
+
+
+def test_a_name_server_that_is_away_may_be_back_though_another_is_not_trusted(
+    serve: Serve, authority: Authority, stranger: Authority
+) -> None:
+    """So that is worth another try."""
+    served = serve(ROUTES, tls=serving(stranger))
+    with ClusterClient(f"{served.address};127.0.0.1:1", access=trusting(authority)) as cluster:
+        with pytest.raises(Unreachable, match="No name server answers") as caught:
+            cluster.topics()
+        assert may_pass(caught.value)
 
 
 @both

@@ -302,7 +302,7 @@ def test_what_was_read_is_known_though_a_broker_is_away(sink: Sink, away: str) -
         tell(sink.client, batch, [each], [QueueLease("readers", "", 0)])
     sink.mq.stop_broker(away)
     try:
-        known = inputs_of(sink.client, attempt, ())
+        known = inputs_of(sink.client, attempt, (), iter(()))
     finally:
         sink.mq.start_broker(away)
     assert [(piece.brokerName, piece.fromOffset, piece.toOffset) for piece in known] == [
@@ -318,7 +318,7 @@ def test_what_was_read_is_known_though_an_earlier_run_of_the_batch_wakes(sink: S
     read = [QueueRange(MessageQueue(sink.name, "broker-a", 0), 0, 7)]
     for _, batch in (later, earlier):
         tell(sink.client, batch, read, [QueueLease("readers", "me", 7)])
-    (known,) = inputs_of(sink.client, later[0], ())
+    (known,) = inputs_of(sink.client, later[0], (), iter(()))
     assert (known.run, known.lease, known.toOffset) == ("run-2", 7, 7)
 
 

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import json
 import pickle
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from pyspark.sql.types import StructType
 
+from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.txn import reported_inputs
 from rmqspark.datasource import RmqDataSource
-
-if TYPE_CHECKING:
-    from rmqspark.testing.rmq import Rmq
+from rmqspark.source import report, task
+from rmqspark.source.options import SourceOptions
+from rmqspark.source.partitions import Holder, QueuePartition
+from rmqspark.source.queue_range import QueueRange
+from rmqspark.streaming_batch import StreamingBatch
+from rmqspark.testing import cluster
+from rmqspark.testing.manual_clock import ManualClock
+from rmqspark.testing.rmq import Rmq
 
 BODY = StructType().add("body", "binary")
 
@@ -39,3 +46,34 @@ def _read_elsewhere(source: RmqDataSource, part: str) -> list[bytes]:
     task: Any = pickle.loads(pickle.dumps(reader))
     (partition,) = pickle.loads(pickle.dumps(partitions))
     return [body for batch in task.read(partition) for body in batch.column("body").to_pylist()]
+
+
+def test_what_is_read_is_told_though_the_only_broker_was_away_as_the_task_began(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whom reading waits for can be told then, too: else the record of the batch would have a gap, and a member of a
+    shared group would fail."""
+    clock = ManualClock()
+    with cluster() as one, Rmq(one) as rmq, ClusterClient(one.namesrv, clock=clock) as client:
+        rmq.create_topic("t", queues=1)
+        rmq.send("t", b"x")
+        (queue,) = client.subscribe_queues("t")
+        options = SourceOptions.parse({"subscribe": "t", "namesrv": one.namesrv}, streaming=True)
+        ranges = (QueueRange(queue, 0, 1),)
+        partition = QueuePartition(ranges, Holder("readers").of(ranges), options.for_tasks)
+        batch = StreamingBatch("q", 5, "run-1")
+        monkeypatch.setattr(task, "shared_client", lambda *_: client)
+        monkeypatch.setattr(report, "streaming_batch", lambda _: batch)
+        monkeypatch.setattr(report.TaskContext, "get", staticmethod(lambda: batch))
+        one.stop_broker("broker-a")
+        away, begun_ms, advance = ["broker-a"], clock.monotonic_ms(), clock.sleep_ms
+
+        def pass_time(duration_ms: int) -> None:
+            advance(duration_ms)
+            if away and clock.monotonic_ms() - begun_ms > 50_000:
+                one.start_broker(away.pop())
+
+        monkeypatch.setattr(clock, "sleep_ms", pass_time)
+        read = [body for rows in task.read_of_batch(partition, BODY) for body in rows.column("body").to_pylist()]
+        (told,) = reported_inputs(client.broker("broker-a"), "q", 5)
+        assert (read, told.fromOffset, told.toOffset) == ([b"x"], 0, 1)

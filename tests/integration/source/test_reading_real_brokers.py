@@ -14,7 +14,7 @@ from rmqspark.client.capabilities import Capabilities
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.producer import Producer
 from rmqspark.entropy import SystemEntropy
-from rmqspark.errors import InvalidArgument, NoPermission, NotSupported, TopicNotFound, Unreachable
+from rmqspark.errors import HandshakeFailed, InvalidArgument, NoPermission, NotSupported, TopicNotFound, Unreachable
 from rmqspark.model import Message, MessageQueue
 from rmqspark.source.admission import Limits
 from rmqspark.source.cluster_view import MAX_AGE_MS, ROUTE_MAX_AGE_MS, ClusterView
@@ -28,6 +28,7 @@ from rmqspark.source.positions import Earliest
 from rmqspark.source.progress import Progress
 from rmqspark.source.queue_range import QueueRange
 from rmqspark.source.rewinds import Rewinds
+from rmqspark.source.shared import SharedGroup
 from rmqspark.source.task_options import TaskOptions
 from rmqspark.testing import cluster
 from rmqspark.testing.manual_clock import ManualClock
@@ -37,6 +38,7 @@ from ..silent_broker import silent_broker
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rmqspark.source.ownership import Ownership
     from rmqspark.source.planner import Snapshot
     from rmqspark.testing import LocalCluster
 
@@ -67,7 +69,7 @@ def client(mq: LocalCluster, admin: AdminClient, clock: ManualClock) -> Iterator
         yield connected
 
 
-def send(mq: LocalCluster, count: int, queue: int = 0, tags: str | None = None) -> None:
+def send(mq: LocalCluster, count: int, queue: int | MessageQueue = 0, tags: str | None = None) -> None:
     with Producer(mq.namesrv) as producer:
         for number in range(count):
             producer.send(Message("orders", b"%d" % number, tags=tags), queue=queue)
@@ -166,6 +168,69 @@ def test_a_broker_that_is_out_of_sight_holds_nobody_up(subscription: Subscriptio
         assert set(query.latest(away, None).positions.values()) == {1}
 
 
+def in_a_stream(client: ClusterClient, **options: str) -> Progress:
+    """A query that has begun to read `orders`, as patient as it is if nobody says otherwise."""
+    given = {"namesrv": client.namesrv, "subscribe": "orders", "startingOffsets": "earliest", **options}
+    parsed = SourceOptions.parse(given, streaming=True)
+    view, group = ClusterView(client, parsed.subscription, parsed.retry), ownership(client, parsed)
+    return Progress(parsed, view, group, Rewinds(client, parsed.retry), clock=client.clock, entropy=SystemEntropy(1))
+
+
+def ownership(client: ClusterClient, options: SourceOptions) -> Ownership:
+    if options.sharing is None:
+        return WholeGroup(GroupProgress(client))
+    return SharedGroup(client, options, options.sharing)
+
+
+@pytest.mark.parametrize(
+    ("options", "asks", "question"),
+    [
+        ({}, Rewinds, "_ask"),
+        ({"groupMode": "shared", "group": "billing", "startingOffsets": "earliest"}, SharedGroup, "_ask_all"),
+    ],
+    ids=["exclusive", "shared"],
+)
+def test_a_broker_that_goes_after_it_was_seen_holds_others_up_for_seconds(
+    options: dict[str, str], asks: type, question: str, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is asked of it then is not what a query waits a minute for: it can do without, as with one that went before
+    the look."""
+    with cluster(brokers=2) as pair, ClusterClient(pair.namesrv, clock=clock) as client:
+        with AdminClient(pair.namesrv) as admin:
+            admin.create_topic("orders", queues=1)
+        query = in_a_stream(client, **options)
+        start = query.latest(query.initial(), None)
+        send(pair, 1, Q0)
+        clock.advance(ms=ROUTE_MAX_AGE_MS)
+        ask = getattr(asks, question)
+
+        def goes(*asked: Any) -> Any:
+            if "broker-b" in pair.brokers:
+                pair.stop_broker("broker-b")
+            return ask(*asked)
+
+        monkeypatch.setattr(asks, question, goes)
+        begun_ms = clock.monotonic_ms()
+        assert query.latest(start, None).positions == {Q0: 1, Q0._replace(broker_name="broker-b"): 0}
+        assert clock.monotonic_ms() - begun_ms < 10_000
+        query.leave()
+
+
+def test_a_query_whose_only_broker_stays_away_ends_when_it_has_waited_once(clock: ManualClock) -> None:
+    """For a minute, and until the look that is under way then has failed."""
+    with cluster() as one, ClusterClient(one.namesrv, clock=clock) as client:
+        with AdminClient(one.namesrv) as admin:
+            admin.create_topic("orders", queues=2)
+        query = in_a_stream(client)
+        start = query.latest(query.initial(), None)
+        one.stop_broker("broker-a")
+        clock.advance(ms=ROUTE_MAX_AGE_MS)
+        begun_ms = clock.monotonic_ms()
+        with pytest.raises(Unreachable):
+            query.latest(start, None)
+        assert 60_000 <= clock.monotonic_ms() - begun_ms < 80_000
+
+
 @pytest.mark.parametrize("subscription", [ORDERS, Subscription((), pattern="ord.*")])
 def test_what_is_known_is_read_on_where_no_name_server_answers(subscription: Subscription, clock: ManualClock) -> None:
     """Topics that are named and those that match a pattern: their brokers are there. A query that is new is told."""
@@ -179,6 +244,22 @@ def test_what_is_known_is_read_on_where_no_name_server_answers(subscription: Sub
         assert view.snapshot().ends == {Q0: 0, Q1: 0}
         with ClusterClient(one.namesrv, clock=clock) as new, pytest.raises(Unreachable, match="No name server"):
             ClusterView(new, subscription, AT_ONCE).snapshot()
+
+
+def test_what_is_known_is_read_on_while_name_servers_are_not_trusted(
+    client: ClusterClient, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their certificate has expired, say: no other try would help, and a query that runs needs none."""
+
+    def fails(*asked: Any) -> None:
+        raise HandshakeFailed("The certificate has expired.", address="ns:1")
+
+    view = ClusterView(client, Subscription((), pattern="ord.*"), AT_ONCE)
+    before = view.snapshot()
+    monkeypatch.setattr(client.name_servers, "_put", fails)
+    clock.advance(ms=ROUTE_MAX_AGE_MS)
+    assert view.snapshot().ends == before.ends
+    assert not view.is_deleted("orders", {"broker-a"})
 
 
 def test_a_topic_out_of_sight_is_not_deleted_where_no_name_server_answers(clock: ManualClock) -> None:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
+from rmqspark.broker.group_leases import GroupLeases
 from rmqspark.broker.handlers.leases import LeaseHandlers
 from rmqspark.broker.locks import QueueLocks
 from rmqspark.broker.offsets import ConsumerOffsets
@@ -86,7 +87,6 @@ class PlayedBroker:
         self._serve(QueueLocks(lease_ms=self.lease_ms))
 
     def _serve(self, locks: QueueLocks) -> None:
-        config = SimpleNamespace(broker_name=self.name)
         self._file = LeaseFile(locks)
         tables = SimpleNamespace(
             topics={"t": SimpleNamespace(readQueueNums=self._queues)},
@@ -96,8 +96,16 @@ class PlayedBroker:
             lease_file=self._file,
             save=self._file.save,
         )
-        parts: Any = (config, tables, self._clock)
-        self._handlers = LeaseHandlers(*parts)
+        log = SimpleNamespace(commit=self._commit, is_safe=True, make_safe=self._nothing_to_do)
+        parts: Any = (self.name, tables, log, self._clock)
+        self._handlers = LeaseHandlers(GroupLeases(*parts), self.lease_ms)
+
+    def _commit(self, group: str, positions: Mapping[MessageQueue, int]) -> None:
+        for queue, offset in positions.items():
+            self.offsets.commit(group, queue.topic, queue.queue_id, offset)
+
+    async def _nothing_to_do(self) -> None:
+        """What is committed outlives this world's brokers."""
 
     def restart(self) -> None:
         """What was not on disk is forgotten."""

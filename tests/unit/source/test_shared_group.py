@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.patience import Patience
     from rmqspark.message_queue import MessageQueue
     from rmqspark.source.membership import Membership
 
@@ -131,13 +132,13 @@ def test_a_look_that_is_older_than_a_hand_over_is_taken_again(world: World) -> N
     run(first)
     join = second.group._join
 
-    def join_late(start: Offsets, queues: Iterable[MessageQueue]) -> Membership:
+    def join_late(start: Offsets, queues: Iterable[MessageQueue], patience: Patience) -> Membership:
         second.group._join = join  # type: ignore[method-assign]
         for queue in QUEUES:
             world.ends[queue] += 7
         run(first)
         first.stop()
-        return join(start, queues)
+        return join(start, queues, patience)
 
     second.group._join = join_late  # type: ignore[method-assign]
     run(second)
@@ -151,13 +152,13 @@ def test_a_broker_that_goes_between_two_looks_is_out_of_sight(monkeypatch: pytes
     first, second = Query(world), Query(world)
     join, look, looks = second.group._join, world.snapshot, []
 
-    def join_late(start: Offsets, queues: Iterable[MessageQueue]) -> Membership:
+    def join_late(start: Offsets, queues: Iterable[MessageQueue], patience: Patience) -> Membership:
         second.group._join = join  # type: ignore[method-assign]
         world.ends = dict.fromkeys(world.ends, 7)
         run(first)
         first.stop()
         monkeypatch.setattr(world, "snapshot", looked)
-        return join(start, queues)
+        return join(start, queues, patience)
 
     def looked(**kwargs: bool) -> Snapshot:
         looks.append(kwargs.get("fresh", False))
