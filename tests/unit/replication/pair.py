@@ -136,9 +136,9 @@ async def following(
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def ahead(*lost: bytes) -> tuple[StoreBench, StoreBench]:
+async def ahead(*lost: bytes, config: object = SMALL) -> tuple[StoreBench, StoreBench]:
     """A master that has lost these messages, its last, in a power loss; and its slave, which has them."""
-    original, copy = filled(8), StoreBench()
+    original, copy = filled(8, config), StoreBench(config)  # type: ignore[arg-type]
     shared = original.store.end_offset
     original.store.checkpoint()
     for body in lost:

@@ -17,7 +17,7 @@ from rmqspark.broker.copied_queues import CopiedQueues
 from rmqspark.errors import Busy
 from rmqspark.protocol.records.record import blank_record
 from rmqspark.protocol.records.record_batch import RecordBatch
-from rmqspark.replication.admission import PROTOCOL, Admission
+from rmqspark.replication.admission import PROTOCOL, STRANGER, Admission
 from rmqspark.replication.joining import Window
 from rmqspark.replication.slave import _Session
 from rmqspark.replication.stream import (
@@ -451,7 +451,10 @@ async def test_strangers_are_not_sent_the_log() -> None:
 
     async with serving(filled(2), admission=Admission(none_anywhere)) as master:
         reader, writer = await asyncio.open_connection("127.0.0.1", master.port)
-        assert await reader.read(100) == b""
+        writer.write(report(0))
+        with suppress(ConnectionResetError):
+            assert await reader.read(100) == b""
+        assert master.admission.refused[STRANGER] == 1
         writer.close()
 
 

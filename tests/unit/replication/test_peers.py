@@ -13,7 +13,7 @@ from rmqspark.entropy import SystemEntropy
 from rmqspark.remoting.access import Credentials, Tls
 from rmqspark.remoting.tls.serving import ServerTls
 from rmqspark.remoting.tls.settings import TlsServing
-from rmqspark.replication.admission import NO_PROOF, NO_TLS, PROTOCOL, STRANGER, Admission, PeerCheck
+from rmqspark.replication.admission import _NOBODYS, NO_PROOF, NO_TLS, PROTOCOL, STRANGER, Admission, PeerCheck
 from rmqspark.replication.hello import CHALLENGE, GREETING, challenge
 from rmqspark.replication.introduction import Introduction, WayToMaster
 from rmqspark.replication.proof import PROOF_BYTES
@@ -70,6 +70,7 @@ async def test_a_slave_that_proves_who_it_is_follows() -> None:
     [
         (coming_as(Credentials("servers", "guessed")), NO_PROOF, "told who this is", "the password is another"),
         (coming_as(Credentials("nobody", "guessed")), NO_PROOF, "told who this is", "no super user of that name"),
+        (coming_as(Credentials("nobody", _NOBODYS)), NO_PROOF, "told who this is", "no super user of that name"),
         (coming_as(SERVERS, "broker-b"), STRANGER, "told who this is", "slave of 'broker-b'"),
         (WayToMaster(), NO_PROOF, "at once: its log says why", "does not say who it is"),
     ],
@@ -195,6 +196,23 @@ async def test_a_stranger_does_not_fill_the_log() -> None:
                 writer.close()
     (told,) = [entry["reason"] for entry in logs if entry["log_level"] == "warning"]
     assert "UTF-8" in told
+
+
+@on_loop
+async def test_who_was_admitted_and_is_refused_again_is_told_of_again() -> None:
+    """That is news: something has changed since."""
+    users: dict[str, str] = {}
+    admission = Admission(one_anywhere, check=CHECK._replace(secret_of=users.get))
+    with capture_logs() as logs:
+        async with serving(filled(2), WHOLE, admission) as master:
+            for turn in range(2):
+                users.clear()
+                async with following(StoreBench(), master.port, way=coming_as(SERVERS)):
+                    await until(lambda turn=turn: admission.refused[NO_PROOF] > 3 * turn + 2)
+                    users["servers"] = SERVERS.secret_key
+                    await until(lambda: len(master.slaves) == 1)
+                await until(lambda: not len(master.slaves))
+    assert [each["event"] for each in logs].count("refused to send the log") == 2
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 from rmqspark.replication.stream import REPORT, transfer_head
 
 from ..store.store_bench import SMALL, StoreBench
-from .pair import QUICK, WHOLE, ahead, filled, following, log_of, on_loop, serving, until
+from .pair import QUICK, WHOLE, add, ahead, filled, following, log_of, on_loop, serving, until
 
 SYNC = replace(SMALL, flush_disk_type="SYNC_FLUSH")
 LONG = QUICK._replace(heartbeat_s=1000, retry_s=1000)
@@ -130,13 +130,14 @@ async def test_what_is_wrong_is_told_once() -> None:
 
 @on_loop
 async def test_what_a_slave_knows_of_its_master() -> None:
-    """That its log is the master's, when it heard of it last, and when it told it something."""
+    """That its log is the master's, when it heard of it last, when it told it something, and that it is gone."""
     original, copy = filled(2), StoreBench()
     async with serving(original, WHOLE) as master, following(copy, master.port):
         await until(lambda: copy.store.end_offset == original.store.end_offset)
     copy.files.unlink("following")  # as of a master that was away
     copy.reopen()
-    async with serving(original, WHOLE) as master, following(copy, master.port) as slave:
+    served = serving(original, WHOLE)
+    async with following(copy, (await served.__aenter__()).port) as slave:
         assert copy.store.replica.is_doubtful
         assert (slave.heard_ms, slave.reported_ms) == (0, 0)
         await until(lambda: slave.is_connected)
@@ -145,6 +146,53 @@ async def test_what_a_slave_knows_of_its_master() -> None:
         assert (slave.heard_ms, slave.reported_ms) == (now_ms, now_ms)
         copy.clock.advance(ms=1_000)
         await until(lambda: slave.heard_ms == slave.reported_ms == now_ms + 1_000)
+        await served.__aexit__(None, None, None)
+        await until(lambda: not slave.is_connected)
+
+
+@on_loop
+async def test_what_comes_is_confirmed_at_once() -> None:
+    """A sender may wait for it; and that the two logs are the same is told once, not with all that comes."""
+    original, copy = StoreBench(), StoreBench()
+    with capture_logs() as logs:
+        async with (
+            serving(original, WHOLE) as master,
+            following(copy, master.port, QUICK._replace(heartbeat_s=1000)) as slave,
+        ):
+            await until(lambda: slave.is_connected)  # with a log that is as empty as its own
+            for _ in range(3):
+                add(original, 1)
+                await until(lambda: master.slaves.confirmed_by(1) == original.store.end_offset)
+    assert [each["event"] for each in logs].count("the log is the master's, going on from its end") == 1
+
+
+LARGE = replace(SMALL, mapped_file_size_commit_log=1 << 18)
+
+
+@pytest.mark.parametrize("new", [(), (b"n" * 30_000,) * 3])
+@on_loop
+async def test_a_tail_longer_than_what_is_compared_at_first_is_cut_off(new: tuple[bytes, ...]) -> None:
+    """Where the master's log ends before that, or has other messages in all of it, more is compared."""
+    original, copy = await ahead(*(b"lost" * 8_000,) * 3, config=LARGE)
+    for body in new:
+        original.send("t", 0, body)
+    original.store.flush()
+    async with serving(original, WHOLE) as master, following(copy, master.port):
+        await until(lambda: copy.store.end_offset == original.store.end_offset)
+    assert log_of(copy) == log_of(original)
+
+
+@pytest.mark.parametrize("place", [5, 500])
+@on_loop
+async def test_transfers_that_do_not_follow_each_other_are_not_taken(place: int) -> None:
+    """What would be compared with them lies elsewhere: nothing is cut off, nothing appended."""
+    copy = filled(8)
+    raw = log_of(copy)
+    answer = transfer_head(1, 10) + raw[1:11] + transfer_head(place, 10) + b"x" * 10
+    async with Curt(answer) as master, following(copy, master.port) as slave:
+        await until(lambda: slave.trouble != "")
+    assert slave.trouble == f"The master sends its log from {place} on, not from 11."
+    assert log_of(copy) == raw
 
 
 @on_loop

@@ -444,6 +444,37 @@ def test_a_store_of_rocketmqs_that_has_no_queues(normal_exit: bool) -> None:
     assert all_bodies(bench) == messages
 
 
+@pytest.mark.parametrize("is_head", [True, False])
+@pytest.mark.parametrize(("has_queues", "normal_exit"), [(False, True), (False, False), (True, True)])
+def test_damage_in_an_old_file_of_rocketmqs_costs_nothing_behind_it(
+    has_queues: bool, normal_exit: bool, is_head: bool
+) -> None:
+    """All files but its newest were finished once: what cannot be believed there is no end of the log. Where queues
+    have it all, only the newest is gone through."""
+    bench = StoreBench(CLEAN)
+    for number in range(24):
+        bench.clock.advance(hours=1)
+        bench.send("t", 0, b"m%03d" % number)
+    end, bodies = bench.store.end_offset, bench.bodies("t", 0)
+    bench.store.close()
+    times = Checkpoint.decode(bench.read_file("checkpoint"))
+    foreign = Checkpoint(times.log_timestamp_ms, times.queues_timestamp_ms).encode()[:40]
+    bench.write_file("checkpoint", foreign.ljust(4096, b"\0"))
+    for path in () if has_queues else bench.content("consumequeue"):
+        bench.files.unlink(path)
+    if not normal_exit:
+        bench.write_abort(b"4711")
+    oldest, second, *_ = sorted(bench.content("commitlog"))
+    if is_head:  # says that its first record is longer than it is itself
+        bench.flip_bit(second, 0, 6)
+    else:
+        bench.flip_bit(oldest, bench.read_file(oldest).index(b"m001"))
+    bench.open()
+    assert bench.store.end_offset == end
+    assert len(bench.store.damage) == (0 if has_queues else 1)
+    assert bench.bodies("t", 0, 20) == bodies[20:]
+
+
 def test_a_queue_that_starts_in_the_middle() -> None:
     """A queue whose first messages left the log with their files begins where the log does, blank entries before."""
     bench = StoreBench(CLEAN)
