@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from rmqspark.client.futures import asked
 from rmqspark.client.patience import patiently
-from rmqspark.client.user_topics import with_nearest
 from rmqspark.errors import NoPermission, NotSupported, RmqError, TopicNotFound
 from rmqspark.protocol.names import check_sendable
 from rmqspark.sink.bulk_send import STOCK_BATCH_BYTES
@@ -108,6 +107,8 @@ class Targets:
             queues = patiently(lambda: self._known_queues(topic), self._options.patience, self._client.clock)
         except TopicNotFound as missing:
             if not self._options.auto_create_topic:
+                from rmqspark.client.user_topics import with_nearest  # few tasks ever miss one
+
                 missing.hint = f"Create it with: rmq topic create {topic}, or write with autoCreateTopic=true."
                 raise with_nearest(self._client, missing) from None
             queues = self._create(topic)
