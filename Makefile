@@ -28,13 +28,15 @@ demo: need-java $(READY) ## 336,776 flights through a queue and Spark, killed on
 	@$(BIN)/rmq demo
 
 test: need-java $(READY) $(VENV)/compiled-spark ## all tests but those that need a Java client or measure
-	@$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not spark and not java and not benchmark and not browser"
+	@$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not spark and not java and not benchmark and not browser" $(PASSED_OVER)
 	@SPARK_HOME=$(CURDIR)/$(COMPILED_SPARK) $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "spark and not benchmark" $(SPARK_TESTS)
 
 # Spark with PySpark's modules compiled, for tests alone: who measures has Spark as pip installs it.
 COMPILED_SPARK := $(VENV)/compiled-spark
 # Where tests with Spark are: to look at all others, too, takes both cores ten seconds.
 SPARK_TESTS := tests/spark tests/integration/cli/test_cli_up_demo.py tests/integration/examples tests/integration/fixtures
+# Where all tests need Spark, Java or a browser: to look at them for nothing takes both cores three seconds.
+PASSED_OVER := $(addprefix --ignore=tests/,spark java browser)
 
 $(COMPILED_SPARK): $(READY)
 	@$(BIN)/python tests/compiled_spark.py $@

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shlex
 import signal
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from .certificates import Authority
 
@@ -60,6 +61,16 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """What is found stays to the end, half a million objects: nobody looks for garbage among them again and again,
+    neither while they are made nor in each test."""
+    gc.disable()
+    yield
+    gc.freeze()
+    gc.enable()
+
+
 @pytest.hookimpl(trylast=True)  # when they are shuffled
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Those that take long first: one that begins last leaves the other core idle."""
@@ -83,6 +94,14 @@ def amount(soaking: bool) -> Callable[..., int]:
     """How much of a test to do: `amount(30, 300)` is 30 everywhere but in a soak, where it is a share of what lies
     between, and 300 in a whole one. `by=0.2` is for tests that half an hour should suffice for."""
     return lambda short, long, by=1: amount_of(short, long, SOAK_SHARE if soaking else 0, by)
+
+
+@pytest.fixture
+def nothing_frozen() -> Iterator[None]:
+    """What a test puts where nobody looks for garbage is all there is of that kind."""
+    gc.unfreeze()
+    yield
+    gc.freeze()
 
 
 @pytest.fixture

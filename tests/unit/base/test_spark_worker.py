@@ -21,14 +21,12 @@ class Node:
 
 
 @pytest.fixture(autouse=True)
-def new_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def new_process(monkeypatch: pytest.MonkeyPatch, nothing_frozen: None) -> Iterator[None]:
     """A process that has run no task yet."""
     monkeypatch.setattr(spark_worker, "_tasks", {})
-    gc.unfreeze()
     before = [*gc.callbacks]
     yield
     gc.callbacks[:] = before
-    gc.unfreeze()
 
 
 def test_what_a_worker_has_loaded_is_not_looked_at_after_every_task() -> None:

@@ -70,6 +70,16 @@ def test_no_test_with_spark_is_passed_over(make: Make) -> None:
     assert [path for path in unseen if path != here] == []
 
 
+def test_no_test_without_spark_is_passed_over(make: Make) -> None:
+    """In a folder that `make test` does not look into for them, every test is marked with its name."""
+    (run,) = [line for line in make("-n", "test").stdout.splitlines() if '-m "not spark' in line]
+    folders = [ROOT / folder for folder in re.findall(r"--ignore=(\S+)", run)]
+    assert folders
+    for folder in folders:
+        marked = re.compile(rf"^pytestmark = .*mark\.{folder.name}\b", re.MULTILINE)
+        assert [path for path in folder.glob("**/test_*.py") if not marked.search(path.read_text())] == []
+
+
 @pytest.mark.parametrize(("words", "seconds"), [((), 1800), (("SECONDS=60",), 60)])
 def test_a_soak_takes_as_long_as_is_said(make: Make, words: tuple[str, ...], seconds: int) -> None:
     """SECONDS from the command line counts; bash's own variable of that name does not."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from contextlib import suppress
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -163,6 +164,9 @@ def test_a_wrong_body_is_named(kind: type[Body], data: bytes, complaint: str) ->
         kind.decode(data)
 
 
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
+
+
 def strategy_for(kind: Any) -> st.SearchStrategy[Any]:
     """Any value a member of that type may have."""
     if isinstance(kind, msgspec.inspect.StructType):
@@ -185,9 +189,10 @@ def strategy_for(kind: Any) -> st.SearchStrategy[Any]:
         return st.booleans()
     if isinstance(kind, msgspec.inspect.NoneType):
         return st.none()
-    return st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
+    return texts
 
 
+@cache  # to make one takes longer than to draw from it
 def any_body(kind: type[Body]) -> st.SearchStrategy[Body]:
     built: st.SearchStrategy[Body] = strategy_for(msgspec.inspect.type_info(kind))
     return built

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from contextlib import suppress
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -239,6 +240,7 @@ def test_a_binary_header_that_looks_like_json_is_binary() -> None:
         decode_command(raw)
 
 
+@cache  # to make one takes longer than to draw from it
 def strategy_for(header_type: type[Header]) -> st.SearchStrategy[Any]:
     # An empty string does not survive a binary header, and a lone surrogate no encoding at all.
     text = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)

@@ -375,16 +375,14 @@ def test_a_member_of_a_shared_group_reads_under_its_leases(broker: Broker) -> No
     assert {lease for partition in plan(broker) for lease in partition.held} == {QueueLease("billing", "", 0)}
 
 
+@pytest.mark.usefixtures("nothing_frozen")
 def test_a_worker_settles_whatever_it_reads(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     """The next task of its process does not begin late, nor has modules looked through for garbage, because this one
     reads files."""
     monkeypatch.setattr(spark_worker, "_tasks", {})
-    gc.unfreeze()
     (partition,) = plan(broker)
     assert sorted(row for batch in task.read(partition, SCHEMA) for row in rows(batch)) == everything()
-    frozen = gc.get_freeze_count()
-    gc.unfreeze()
-    assert frozen > 0
+    assert gc.get_freeze_count() > 0
 
 
 def test_reading_through_the_broker_brings_no_store() -> None:

@@ -211,7 +211,7 @@ BUGS = [
     _bug("queues not cut to the log", "RocketMQ #495", 12, Recovery, "_cut_queues", _nothing),
     _bug("table saved in place", "RocketMQ #3401", 2, JsonTable, "save", _save_in_place),
     _bug("deletions synced together", "-", 4, SegmentLog, "drop_before", _drop_in_one_go),
-    _bug("offsets not on disk at expiry", "-", 2, Expiry, "_settled_offset", property(_up_to_the_watermark)),
+    _bug("offsets not on disk at expiry", "-", 19, Expiry, "_settled_offset", property(_up_to_the_watermark)),
     _bug("watermark not synced before vouchers expire", "-", 1, CheckpointFile, "sync", _nothing),
     _bug("torn properties believed", "-", 4, LogScan, "_count_whole", _all_records_are_whole, in_sweep=True),
     _bug("no vouchers", "-", 1, Writer, "_vouch", _nothing),
@@ -223,7 +223,7 @@ BUGS = [
     _bug("next offset one too high after a start", "-", 2, ConsumeQueue, "_end_at", _end_one_too_far),
     _bug("only the newest file gone through", "RocketMQ #1434", 2, Recovery, "_find_start", _begin_in_the_newest_file),
     _bug("blank record not skipped", "-", 2, LogScan, "_read", _read_no_blank),
-    _bug("deletion not finished by the next start", "-", 12, Recovery, "_finish_deletions", _nothing),
+    _bug("deletion not finished by the next start", "-", 24, Recovery, "_finish_deletions", _nothing),
     _bug("deleted topics not noted", "-", 2, Deletions, "add", _nothing),
     _bug("deletion told by the clock", "-", 1, Deletion, "spares", _spare_what_seems_later),
 ]
