@@ -226,10 +226,10 @@ BUGS = (
     _bug("sender does not wait for slaves", 7, (ReplicaWaiters, "when_confirmed", _confirmed_unseen)),
     _bug("slave confirms before it writes", 7010, (_Session, "_take", _take_and_confirm)),
     _bug("made the master without a word", 50_025, (ReplicaLog, "end_following", _unnoticed_by_readers)),
-    _bug("decision answered before a slave has it", 54_256, (Safety, "flushed", _flushed_here_alone)),
+    _bug("decision answered before a slave has it", 54_066, (Safety, "flushed", _flushed_here_alone)),
     _bug("half batch readable before it is decided", 15, (Resolver, "take", _take_and_append)),
     _bug("version completed twice", 84, (Participant, "is_completed", _never_completed)),
-    _bug("decision answered before it is on disk", 200, (Journal, "flushed", _at_once)),
+    _bug("decision answered before it is on disk", 140, (Journal, "flushed", _at_once)),
     _bug("half message committed that was rolled back", 72, (HalfMessages, "end", _commit_whatever)),
     _bug("locks of queues are anybody's", 3787, (QueueLocks, "_is_free_for", _free_for_all)),
     _bug(
