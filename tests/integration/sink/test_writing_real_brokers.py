@@ -24,6 +24,7 @@ from rmqspark.testing.in_process import TEST_STORE
 from rmqspark.testing.manual_clock import ManualClock
 from rmqspark.testing.rmq import Rmq
 
+from ..coming_back import comes_back
 from ..silent_broker import silent_broker
 
 if TYPE_CHECKING:
@@ -301,13 +302,6 @@ def test_a_task_of_a_stream_waits_for_its_broker_for_a_minute(monkeypatch: pytes
     """A job may have been told a wrong address; a query that runs has not, and ends if its task fails."""
     clock = ManualClock()
     with only_broker_away(clock) as (one, client):
-        away, begun_ms, advance = ["broker-a"], clock.monotonic_ms(), clock.sleep_ms
-
-        def pass_time(duration_ms: int) -> None:
-            advance(duration_ms)
-            if away and clock.monotonic_ms() - begun_ms > 50_000:
-                one.start_broker(away.pop())
-
-        monkeypatch.setattr(clock, "sleep_ms", pass_time)
+        comes_back(one, clock, monkeypatch, after_ms=50_000)
         written = WriteTask(client, SinkOptions(topic="late", streaming=True), AtLeastOnce(client)).write(A_ROW)
         assert written.rows == 1

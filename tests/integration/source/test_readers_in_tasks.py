@@ -21,6 +21,8 @@ from rmqspark.testing import cluster
 from rmqspark.testing.manual_clock import ManualClock
 from rmqspark.testing.rmq import Rmq
 
+from ..coming_back import comes_back
+
 BODY = StructType().add("body", "binary")
 
 
@@ -66,14 +68,7 @@ def test_what_is_read_is_told_though_the_only_broker_was_away_as_the_task_began(
         monkeypatch.setattr(report, "streaming_batch", lambda _: batch)
         monkeypatch.setattr(report.TaskContext, "get", staticmethod(lambda: batch))
         one.stop_broker("broker-a")
-        away, begun_ms, advance = ["broker-a"], clock.monotonic_ms(), clock.sleep_ms
-
-        def pass_time(duration_ms: int) -> None:
-            advance(duration_ms)
-            if away and clock.monotonic_ms() - begun_ms > 50_000:
-                one.start_broker(away.pop())
-
-        monkeypatch.setattr(clock, "sleep_ms", pass_time)
+        comes_back(one, clock, monkeypatch, after_ms=50_000)
         read = [body for rows in task.read_of_batch(partition, BODY) for body in rows.column("body").to_pylist()]
         (told,) = reported_inputs(client.broker("broker-a"), "q", 5)
         assert (read, told.fromOffset, told.toOffset) == ([b"x"], 0, 1)

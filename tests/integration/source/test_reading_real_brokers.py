@@ -33,6 +33,7 @@ from rmqspark.source.task_options import TaskOptions
 from rmqspark.testing import cluster
 from rmqspark.testing.manual_clock import ManualClock
 
+from ..coming_back import comes_back
 from ..silent_broker import silent_broker
 
 if TYPE_CHECKING:
@@ -391,14 +392,7 @@ def test_a_stream_waits_for_its_only_broker_for_a_minute(monkeypatch: pytest.Mon
         one.stop_broker("broker-a")
         with pytest.raises(Unreachable):
             ClusterView(client, ORDERS, RetryPolicy(for_ms=60_000)).snapshot(outages_allowed=True)
-        away, begun_ms, advance = ["broker-a"], clock.monotonic_ms(), clock.sleep_ms
-
-        def pass_time(duration_ms: int) -> None:
-            advance(duration_ms)
-            if away and clock.monotonic_ms() - begun_ms > 50_000:
-                one.start_broker(away.pop())
-
-        monkeypatch.setattr(clock, "sleep_ms", pass_time)
+        comes_back(one, clock, monkeypatch, after_ms=50_000)
         assert view.snapshot(fresh=True, outages_allowed=True).ends == before.ends
 
 
