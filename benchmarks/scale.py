@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from isal.isal_zlib import crc32
 from spark_paths import endpoint
+from zlib_ng.zlib_ng import crc32
 
 from rmqspark.cli.bench.cpu import ServerCpu
 from rmqspark.cli.bench.frames import SendFrame

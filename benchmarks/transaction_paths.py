@@ -15,8 +15,8 @@ import os
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from isal.isal_zlib import crc32
 from store_paths import SHAPES, TOPIC, messages, opened
+from zlib_ng.zlib_ng import crc32
 
 from rmqspark.clock import SystemClock
 from rmqspark.protocol.bulk.bulk_body import records_in

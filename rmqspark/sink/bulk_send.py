@@ -11,7 +11,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from isal.isal_zlib import crc32
+from zlib_ng.zlib_ng import crc32
 
 from rmqspark.client.futures import then
 from rmqspark.errors import NotSupported

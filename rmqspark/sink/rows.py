@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from isal.isal_zlib import crc32
+from zlib_ng.zlib_ng import crc32
 
 from rmqspark.protocol.buffers.columns import Column, MapColumn
 from rmqspark.protocol.bulk.bulk_rows import BulkRows

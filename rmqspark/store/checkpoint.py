@@ -26,7 +26,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from isal.isal_zlib import crc32
+from zlib_ng.zlib_ng import crc32
 
 if TYPE_CHECKING:
     from rmqspark.store.files import FileSystem

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from isal.isal_zlib import crc32
+from zlib_ng.zlib_ng import crc32
 
 from rmqspark.errors import InvalidQueue, NoPermission, NotSupported, RecordError
 from rmqspark.protocol.bulk.bulk_body import read_bulk

@@ -1,9 +1,12 @@
 """Checksums of many bodies.
 
-isal's CRC-32 of a hundred bytes takes 35 ns; cutting a hundred bytes out of a buffer takes longer, if every body is cut
-by itself. Bodies of one length are gathered as rows of a table, which one call turns into a list of bytes objects.
-Others are cut from a bytes object, which is faster than cutting them from a memoryview. Long ones had better not be
-copied: where they lie evenly spaced, isal gets a view of each (1 KiB: 99 ns instead of 189).
+A call of zlib-ng's CRC-32 takes 40 ns for a hundred bytes and 50 for a KiB; cutting a hundred bytes out of a buffer
+takes longer, if every body is cut by itself. Bodies of one length are gathered as rows of a table, which one call turns
+into a list of bytes objects. Others are cut from a bytes object, which is faster than cutting them from a memoryview.
+Long ones had better not be copied: where they lie evenly spaced, zlib-ng gets a view of each.
+
+isal's is as fast where the processor has no VPCLMULQDQ. Where it has, every call from 64 bytes on takes 130 ns more: it
+leaves the upper halves of the registers in use, which makes a call of zlib-ng behind it as slow.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from isal.isal_zlib import crc32
+from zlib_ng.zlib_ng import crc32
 
 from rmqspark.protocol.buffers.spans import Spans, sliding, spacing
 from rmqspark.protocol.records.record import CRC_MASK

@@ -34,7 +34,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
-from isal.isal_zlib import crc32
+from zlib_ng.zlib_ng import crc32
 
 from rmqspark.errors import InvalidMessage, RecordError
 from rmqspark.protocol.records.message_id import ZERO_HOST

@@ -11,7 +11,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
-from isal.isal_zlib import crc32
+from zlib_ng.zlib_ng import crc32
 
 from rmqspark.protocol.records.record import CRC_MASK, HEAD, HEAD_BYTES
 from rmqspark.store.queues.consume_queue import ENTRY

@@ -15,7 +15,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from isal.isal_zlib import crc32
+from zlib_ng.zlib_ng import crc32
 
 from rmqspark.protocol.names import VOUCHER_TOPIC
 from rmqspark.protocol.records.record import SysFlag, encode_record, properties_of

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from isal.isal_zlib import crc32
 from structlog.testing import capture_logs
+from zlib_ng.zlib_ng import crc32
 
 from rmqspark.broker.broker import Broker
 from rmqspark.broker.config import BrokerConfig

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
 _MOST_BYTES = 1 << 20  # of a request
 _LIBRARIES = (
-    "csv", "email.message", "hashlib", "importlib.metadata", "isal.isal_zlib", "lz4.frame", "msgspec", "pydantic.types",
-    "pydantic.type_adapter", "rich.console", "rich.table", "secrets", "structlog", "typer.main", "zipfile", "zstandard",
+    "csv", "email.message", "hashlib", "importlib.metadata", "lz4.frame", "msgspec", "pydantic.types",
+    "pydantic.type_adapter", "rich.console", "rich.table", "secrets", "structlog", "typer.main", "zipfile",
+    "zlib_ng.zlib_ng", "zstandard",
 )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from isal.isal_zlib import crc32
+from zlib_ng.zlib_ng import crc32
 
 from rmqspark.protocol.records.properties import PAIR_END, Property
 from rmqspark.protocol.records.record import CRC_MASK, check_record

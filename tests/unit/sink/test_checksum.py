@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from isal.isal_zlib import crc32
+from zlib_ng.zlib_ng import crc32
 
 from rmqspark.sink.checksum import RowChecksum
 from rmqspark.sink.row_hashes import add_rows

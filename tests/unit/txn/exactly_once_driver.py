@@ -10,7 +10,7 @@ import asyncio
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from isal.isal_zlib import crc32
+from zlib_ng.zlib_ng import crc32
 
 from rmqspark.errors import RmqError
 from rmqspark.protocol.bodies.txn import HeldAttempt, TxnDecision
