@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -33,16 +34,6 @@ class Column(NamedTuple):
         """The same value in every row."""
         return cls(np.frombuffer(value * rows, np.uint8), np.arange(rows + 1, dtype=np.int64) * len(value))
 
-    @classmethod
-    def joined(cls, columns: Sequence[Column]) -> Column:
-        """The rows of all columns, one column after another; nothing is absent. A single one stays where it is."""
-        if len(columns) == 1:
-            return columns[0]
-        bounds = [(int(column.offsets[0]), int(column.offsets[-1])) for column in columns]
-        values = np.concatenate([column.values[slice(*bound)] for column, bound in zip(columns, bounds, strict=True)])
-        lengths = np.concatenate([np.diff(column.offsets) for column in columns])
-        return cls(values, np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64))))
-
     def spans(self) -> Spans:
         """The rows as spans of `values`; what is absent is empty."""
         offsets = self.offsets.astype(np.int64, copy=False)
@@ -51,6 +42,10 @@ class Column(NamedTuple):
             lengths = np.where(self.present, lengths, 0)
         return Spans(offsets[:-1], lengths)
 
+    def pieces(self) -> Pieces:
+        """The same with each row's span."""
+        return Pieces(self.values, self.spans())
+
 
 class Pieces(NamedTuple):
     """Row i is the span `rows[i]` of `values`: a column whose rows have something else between them."""
@@ -58,9 +53,30 @@ class Pieces(NamedTuple):
     values: Bytes
     rows: Spans
 
+    @classmethod
+    def joined(cls, parts: Sequence[Pieces]) -> Pieces:
+        """The rows of all parts, one part after another, copied with what lies between them. Within each part they
+        come in their order."""
+        values = [part.all_values() for part in parts]
+        bases = accumulate(map(len, values), initial=0)
+        starts = [
+            part.rows.starts + (base - int(part.rows.starts[0])) for part, base in zip(parts, bases, strict=False)
+        ]
+        lengths = [part.rows.lengths for part in parts]
+        return cls(np.concatenate(values), Spans(np.concatenate(starts), np.concatenate(lengths)))
+
+    def all_values(self) -> Bytes:
+        """From where the first row begins up to where the last one ends."""
+        starts, lengths = self.rows
+        return self.values[int(starts[0]) : int(starts[-1] + lengths[-1])] if len(starts) else self.values[:0]
+
     def spans(self) -> Spans:
         """As of a Column."""
         return self.rows
+
+    def pieces(self) -> Pieces:
+        """As of a Column."""
+        return self
 
 
 class MapColumn(NamedTuple):

@@ -12,10 +12,12 @@ beyond them, spans are copied exactly.
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
+from rmqspark.protocol.buffers.columns import Pieces
 from rmqspark.protocol.buffers.spans import copy_spans, gather_rows, scatter_rows, spacing
 
 if TYPE_CHECKING:
@@ -25,28 +27,34 @@ if TYPE_CHECKING:
 
 
 _WIDE: Final = 256  # bytes of a piece that is not worth another copy
+_LARGE: Final = 256 << 10  # bytes of a column that is not either
 
 
 class Fixed(NamedTuple):
-    """A table with a row of bytes for each row, or one for all of them."""
+    """A table with a row of bytes for each row, or one for all of them. Several tables are the rows of the first, then
+    those of the next."""
 
-    table: Bytes
+    tables: Sequence[Bytes]
 
     @classmethod
     def constant(cls, text: bytes) -> Fixed:
         """The same in every row."""
-        return cls(np.frombuffer(text, np.uint8)[np.newaxis])
+        return cls([np.frombuffer(text, np.uint8)[np.newaxis]])
 
     @property
     def width(self) -> int:
-        return int(self.table.shape[1])
+        return int(self.tables[0].shape[1])
 
 
 class Varying(NamedTuple):
-    """A span of `values` for each row."""
+    """A span of its column for each row; several columns as several tables."""
 
-    values: Bytes
-    spans: Spans
+    columns: Sequence[Pieces]
+
+    def lengths(self) -> Positions:
+        """Of all rows."""
+        first, *rest = [column.rows.lengths for column in self.columns]
+        return np.concatenate([first, *rest]) if rest else first
 
 
 Piece: TypeAlias = Fixed | Varying
@@ -54,15 +62,25 @@ Fill: TypeAlias = "Callable[[Bytes, int, int], None]"
 """Is given a buffer, its rows and how far they are apart, and writes into what the first piece has laid there."""
 
 
-def piece_of(values: Bytes, spans: Spans) -> Piece:
-    """What a span for each row contributes to them."""
-    starts, lengths = spans
-    if not len(lengths) or (lengths != lengths[0]).any():
-        return Varying(values, spans)
-    width, step = int(lengths[0]), spacing(starts)
+def piece_of(columns: Sequence[Pieces]) -> Piece:
+    """What columns whose rows follow each other, a span for each row, contribute to them."""
+    first = columns[0].rows.lengths
+    if not len(first) or any([(column.rows.lengths != first[0]).any() for column in columns]):
+        return Varying(columns if _are_large(columns) else [Pieces.joined(columns)])
+    return Fixed([_table(values, starts, int(first[0])) for values, (starts, _) in columns])
+
+
+def _are_large(columns: Sequence[Pieces]) -> bool:
+    """Whether it would take longer to join them than to go through them one by one."""
+    return len(columns) == 1 or sum([len(column.all_values()) for column in columns]) >= _LARGE * len(columns)
+
+
+def _table(values: Bytes, starts: Positions, width: int) -> Bytes:
+    """What is that wide at each start; a view where these are evenly spaced."""
+    step = spacing(starts)
     if step or len(starts) == 1:
-        return Fixed(np.ndarray((len(lengths), width), np.uint8, values, int(starts[0]), (step, 1)))
-    return Fixed(gather_rows(values, starts, width))
+        return np.ndarray((len(starts), width), np.uint8, values, int(starts[0]), (step, 1))
+    return gather_rows(values, starts, width)
 
 
 def lay(target: Bytes, sizes: Positions, pieces: Sequence[Piece], fill: Fill) -> None:
@@ -77,11 +95,10 @@ def lay(target: Bytes, sizes: Positions, pieces: Sequence[Piece], fill: Fill) ->
     tables: list[tuple[Positions, Bytes]] = []
     for run in runs:
         if isinstance(run, list):
-            tables.append((at, table := _table_of(len(sizes), run)))
-            at = at + table.shape[1]
+            tables += _at_their_places(_tables_of(len(sizes), run), at)
+            at = at + sum([piece.width for piece in run])
         else:
-            _copy(run, target, at, most_beyond=tables[0][1].shape[1])
-            at = at + run.spans.lengths
+            at = _copy_all(run, target, at, most_beyond=tables[0][1].shape[1])
     head = tables[0][1]
     fill(head.reshape(-1), len(head), head.shape[1])
     for places, table in tables:
@@ -108,33 +125,53 @@ def _runs(pieces: Sequence[Piece]) -> list[list[Fixed] | Varying]:
     return runs
 
 
-def _table_of(rows: int, pieces: list[Fixed]) -> Bytes:
-    """All of them side by side; a single one that is a table already stays where it is."""
-    if len(pieces) == 1 and len(pieces[0].table) == rows:
-        return pieces[0].table
+def _tables_of(rows: int, pieces: list[Fixed]) -> Sequence[Bytes]:
+    """All of them side by side; those of a single one stay where they are, unless it is a constant."""
+    if len(pieces) == 1 and (len(pieces[0].tables) > 1 or len(pieces[0].tables[0]) == rows):
+        return pieces[0].tables
     table = np.empty((rows, sum([piece.width for piece in pieces])), np.uint8)
     _lay_table(table.reshape(-1), rows, pieces)
-    return table
+    return [table]
+
+
+def _at_their_places(tables: Sequence[Bytes], at: Positions) -> list[tuple[Positions, Bytes]]:
+    """Tables whose rows follow each other, each with the places of its rows."""
+    ends = accumulate(map(len, tables))
+    return [(at[end - len(table) : end], table) for table, end in zip(tables, ends, strict=True)]
 
 
 def _lay_table(target: Bytes, rows: int, pieces: list[Fixed]) -> int:
     """Lays the pieces side by side, row below row; returns how wide that is."""
     width, at = sum([piece.width for piece in pieces]), 0
     for piece in pieces:
-        kind = f"V{piece.width}"  # rows as single items: twice as fast as rows of bytes
-        np.ndarray((rows,), kind, target, at, (width,))[:] = piece.table.view(kind)[:, 0]
+        kind, first = f"V{piece.width}", 0  # rows as single items: twice as fast as rows of bytes
+        column = np.ndarray((rows,), kind, target, at, (width,))
+        for table in piece.tables:
+            end = first + len(table) if len(piece.tables) > 1 else rows
+            column[first:end] = table.view(kind)[:, 0]
+            first = end
         at += piece.width
     return width
 
 
-def _copy(piece: Varying, target: Bytes, at: Positions, *, most_beyond: int) -> None:
-    values, (starts, lengths) = piece
+def _copy_all(piece: Varying, target: Bytes, at: Positions, *, most_beyond: int) -> Positions:
+    """Copies each row's span to its place; returns the places behind them."""
+    first = 0
+    for values, spans in piece.columns:
+        end = first + len(spans.lengths)
+        _copy(values, spans, target, at[first:end], most_beyond=most_beyond)
+        first = end
+    return at + piece.lengths()
+
+
+def _copy(values: Bytes, spans: Spans, target: Bytes, at: Positions, *, most_beyond: int) -> None:
+    starts, lengths = spans
     longest = int(lengths.max(initial=0))
     if longest - int(lengths.min(initial=longest)) > most_beyond:
-        copy_spans(values, piece.spans, target, at)
+        copy_spans(values, spans, target, at)
         return
     whole = int(np.searchsorted(at, len(target) - longest, "right"))  # behind the others there is too little room
     if longest and whole:
         scatter_rows(target, at[:whole], gather_rows(values, starts[:whole], longest))
     if whole < len(at):
-        copy_spans(values, piece.spans.take(slice(whole, None)), target, at[whole:])
+        copy_spans(values, spans.take(slice(whole, None)), target, at[whole:])

@@ -144,14 +144,14 @@ def records_of_rows(
     counts = [len(bulk.crcs) for bulk in bulks]
     ids, properties = unique_key_pairs([bulk.ids for bulk in bulks], counts), properties_of_rows(bulks)
     flag = SysFlag.COMMITTED if half_offsets else 0
-    hosts = np.frombuffer(b"".join(bulk.born_host for bulk in bulks), "V8")
+    hosts = [bulk.born_host for bulk in bulks]
     return encode_records(
         topic,
         _for_each_row(queue_ids, counts),
-        Column.joined([bulk.bodies for bulk in bulks]),
+        [bulk.bodies for bulk in bulks],
         ids if properties is None else properties.in_records(ids),
         born_timestamp_ms=_for_each_row([bulk.born_timestamp_ms for bulk in bulks], counts),
-        born_host=bulks[0].born_host if len(bulks) == 1 else np.repeat(hosts, counts),
+        born_host=hosts[0] if _are_alike(hosts) else np.repeat(np.frombuffer(b"".join(hosts), "V8"), counts),
         sys_flags=_for_each_row([bulk.sys_flag | flag for bulk in bulks], counts),
         prepared_offsets=_for_each_row(half_offsets or [0] * len(bulks), counts),
         crcs=bulks[0].crcs if len(bulks) == 1 else np.concatenate([bulk.crcs for bulk in bulks]),
@@ -160,8 +160,12 @@ def records_of_rows(
 
 
 def _for_each_row(values: Sequence[int], counts: Sequence[int]) -> int | NDArray[np.int64]:
-    """What stands for all rows of a bulk, for each of them; a single number where there is one bulk."""
-    return values[0] if len(values) == 1 else np.repeat(np.array(values, np.int64), counts)
+    """What stands for all rows of a bulk, for each of them; a single number where it is the same in all bulks."""
+    return values[0] if _are_alike(values) else np.repeat(np.array(values, np.int64), counts)
+
+
+def _are_alike(values: Sequence[object]) -> bool:
+    return all([value == values[0] for value in values])
 
 
 def _require(holds: bool, otherwise: str) -> None:

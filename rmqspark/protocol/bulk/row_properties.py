@@ -20,7 +20,7 @@ from rmqspark.protocol.buffers.laying import Fixed, piece_of
 from rmqspark.protocol.buffers.spans import Spans
 from rmqspark.protocol.records.properties import MAX_PROPERTIES_BYTES, NAME_END, PAIR_END, Property
 from rmqspark.protocol.records.property_builder import build_properties
-from rmqspark.protocol.records.record_builder import PropertyPieces
+from rmqspark.protocol.records.record_builder import Parts
 from rmqspark.protocol.records.unique_keys import UNIQUE_KEY_PAIR_BYTES
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class RowProperties(NamedTuple):
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
         """The rows of all, one after another."""
-        return parts[0] if len(parts) == 1 else cls(*map(_joined, zip(*parts, strict=True)))
+        return parts[0] if len(parts) == 1 else cls(*map(Pieces.joined, zip(*parts, strict=True)))
 
     def part(self, first: int, end: int | None = None) -> Self:
         """The rows from number `first` up to, not including, `end`."""
@@ -83,7 +83,7 @@ class RowProperties(NamedTuple):
         names = [
             int(np.count_nonzero(each.rows.lengths)) * (len(name) + 2) for name, each in zip(_NAMES, self, strict=True)
         ]
-        values = sum(len(_values_of(pieces)) for pieces in self)
+        values = sum(len(pieces.all_values()) for pieces in self)
         return len(self.tags.rows.lengths) * UNIQUE_KEY_PAIR_BYTES + sum(names) + values
 
     def longest_value_bytes(self) -> int:
@@ -100,7 +100,7 @@ class RowProperties(NamedTuple):
 
     def are_plain(self) -> bool:
         """Whether no value has a separator in it, and those of each row surely fit into a record."""
-        return self._fit() and not any(_has_separator(_values_of(pieces)) for pieces in self)
+        return self._fit() and not any(_has_separator(pieces.all_values()) for pieces in self)
 
     def _fit(self) -> bool:
         return int(self.most_encoded_bytes().max(initial=0)) <= MAX_PROPERTIES_BYTES
@@ -119,7 +119,7 @@ class RowProperties(NamedTuple):
             for lengths, width in zip(columns, widths, strict=True)
             if width == _DIFFERING
         ]
-        return np.frombuffer(_WIDTHS.pack(*widths), np.uint8), *ahead, *map(_values_of, self)
+        return np.frombuffer(_WIDTHS.pack(*widths), np.uint8), *ahead, *map(Pieces.all_values, self)
 
     @classmethod
     def decode(cls, data: memoryview, count: int) -> tuple[Self, memoryview]:
@@ -147,7 +147,7 @@ class RowProperties(NamedTuple):
         _require(found._fit(), "a record has no room for those of a row")
         return found, data[total:]
 
-    def in_records(self, ids: Column) -> PropertyPieces:
+    def in_records(self, ids: Column) -> Parts:
         """What they are in records, `ids` being the rows' property UNIQ_KEY.
 
         Columns that all rows have, or none, go there from where they lie; others are made into one first.
@@ -158,25 +158,14 @@ class RowProperties(NamedTuple):
             id_values = ids.spans()
             values = Pieces(ids.values, Spans(id_values.starts + _ID_AT, id_values.lengths - (_ID_AT + 1)))
             singles.insert(_AHEAD_OF_ID, (Property.UNIQ_KEY, values))
-            return PropertyPieces.of(build_properties(len(ids.offsets) - 1, dict(singles)))
+            return Parts.of([build_properties(len(ids.offsets) - 1, dict(singles))])
         pairs = [_pair(*single) if has.any() else [] for single, has in zip(singles, present, strict=True)]
-        pairs.insert(_AHEAD_OF_ID, [piece_of(ids.values, ids.spans())])
-        return PropertyPieces([piece for pair in pairs for piece in pair], self.encoded_bytes())
+        pairs.insert(_AHEAD_OF_ID, [piece_of([ids.pieces()])])
+        return Parts([piece for pair in pairs for piece in pair], self.encoded_bytes())
 
 
 def _pair(name: str, values: Pieces) -> list[Piece]:
-    return [Fixed.constant(name.encode() + bytes((NAME_END,))), piece_of(*values), Fixed.constant(bytes((PAIR_END,)))]
-
-
-def _values_of(pieces: Pieces) -> Bytes:
-    """All values of a column."""
-    starts, lengths = pieces.rows
-    return pieces.values[int(starts[0]) : int(starts[-1] + lengths[-1])] if len(starts) else pieces.values[:0]
-
-
-def _joined(parts: Sequence[Pieces]) -> Pieces:
-    lengths = np.concatenate([part.rows.lengths for part in parts])
-    return Pieces(np.concatenate([*map(_values_of, parts)]), Spans(np.cumsum(lengths) - lengths, lengths))
+    return [Fixed.constant(name.encode() + bytes((NAME_END,))), piece_of([values]), Fixed.constant(bytes((PAIR_END,)))]
 
 
 def _has_separator(values: Bytes) -> bool:

@@ -38,17 +38,18 @@ _PLACE: Final = np.dtype([("queue_offset", ">i8"), ("physical_offset", ">i8")])
 _STORED: Final = np.dtype([("store_timestamp", ">i8"), ("store_host", "V8")])
 
 
-class PropertyPieces(NamedTuple):
-    """Properties that are put together where they belong: of each record these pieces, so many bytes."""
+class Parts(NamedTuple):
+    """What is put together where it belongs: of each record these pieces, so many bytes."""
 
     pieces: Sequence[Piece]
     lengths: Positions
 
     @classmethod
-    def of(cls, encoded: Column | Pieces) -> PropertyPieces:
-        """Properties that lie together."""
-        spans = encoded.spans()
-        return cls([piece_of(encoded.values, spans)], spans.lengths)
+    def of(cls, columns: Sequence[Column | Pieces]) -> Parts:
+        """Bytes that lie together, in columns whose rows follow each other."""
+        spread = [column.pieces() for column in columns]
+        lengths = [each.rows.lengths for each in spread]
+        return cls([piece_of(spread)], lengths[0] if len(lengths) == 1 else np.concatenate(lengths))
 
 
 class EncodedRecords(NamedTuple):
@@ -61,8 +62,8 @@ class EncodedRecords(NamedTuple):
 def encode_records(
     topic: str,
     queue_ids: Integers,
-    bodies: Column | Pieces,
-    properties: Column | Pieces | PropertyPieces,
+    bodies: Column | Pieces | list[Column],
+    properties: Column | Pieces | Parts,
     *,
     born_timestamp_ms: Integers,
     born_host: bytes | NDArray[np.void],
@@ -72,32 +73,33 @@ def encode_records(
     crcs: NDArray[np.uint32] | None = None,
     out: Bytes | None = None,
 ) -> EncodedRecords:
-    """One record per row. `sys_flags` say nothing of hosts; `crcs` are made here unless given. `born_host` is one host
-    field of 8 bytes, or an array of them. `prepared_offsets` are those of the halves of committed messages.
+    """One record per row. Bodies may be in several columns, whose rows follow each other. `sys_flags` say nothing of
+    hosts; `crcs` are made here unless given. `born_host` is one host field of 8 bytes, or an array of them.
+    `prepared_offsets` are those of the halves of committed messages.
 
     The result lies at the beginning of `out` if that is given and large enough: fresh memory is dear. Raises
     InvalidMessage where topic or properties are too long for a record.
     """
-    body_spans = bodies.spans()
-    body = piece_of(bodies.values, body_spans)
-    tail = properties if isinstance(properties, PropertyPieces) else PropertyPieces.of(properties)
+    columns: Sequence[Column | Pieces] = bodies if isinstance(bodies, list) else [bodies]
+    (body,), body_lengths = Parts.of(columns)
+    tail = properties if isinstance(properties, Parts) else Parts.of([properties])
     _check_lengths(tail.lengths)
     # An empty record of this topic: its head is the pattern of all heads, the rest stands between body and properties.
     pattern = bytes(encode_record(topic=topic, body=b""))
-    sizes = body_spans.lengths + tail.lengths + len(pattern)
+    sizes = body_lengths + tail.lengths + len(pattern)
     has_one_tail = all([isinstance(piece, Fixed) for piece in tail.pieces])
     head, differing = _common_head(
         pattern[: layout.HEAD_BYTES],
         {
             "size": int(sizes[0]) if isinstance(body, Fixed) and has_one_tail else sizes,
-            "body_crc": body_crcs(bodies.values, body_spans) if crcs is None else crcs,
+            "body_crc": _crcs(columns) if crcs is None else crcs,
             "queue_id": queue_ids,
             "flag": flags,
             "sys_flag": sys_flags,
             "born_timestamp": born_timestamp_ms,
             "born_host": np.void(born_host) if isinstance(born_host, bytes) else born_host,
             "prepared_offset": prepared_offsets,
-            "body_length": body.width if isinstance(body, Fixed) else body_spans.lengths,
+            "body_length": body.width if isinstance(body, Fixed) else body_lengths,
         },
     )
     middle = _middle(pattern[layout.HEAD_BYTES : -2], tail.lengths[:1] if has_one_tail else tail.lengths)
@@ -155,20 +157,24 @@ def mark_committed(buffer: Bytes, positions: Positions, half_offset: Integers) -
     sliding(buffer, ">i8")[positions + layout.PREPARED_OFFSET_AT] = half_offset
 
 
+def _crcs(columns: Sequence[Column | Pieces]) -> NDArray[np.uint32]:
+    return np.concatenate([body_crcs(column.values, column.spans()) for column in columns])
+
+
 def _common_head(pattern: bytes, fields: dict[str, Any]) -> tuple[Fixed, dict[str, Any]]:
     """A head with what is the same in all records, and the fields that differ."""
     head = np.frombuffer(bytearray(pattern), np.uint8)[np.newaxis]
     differing = {name: values for name, values in fields.items() if isinstance(values, np.ndarray)}
     shared = {name: values for name, values in fields.items() if name not in differing}
     _fill_heads(shared, head[0], 1, layout.HEAD_BYTES)
-    return Fixed(head), differing
+    return Fixed([head]), differing
 
 
 def _middle(topic: bytes, lengths: Positions) -> list[Fixed]:
     """What stands between body and properties: the topic, and how long these are, in each record or in all."""
     if len(lengths) == 1:
         return [Fixed.constant(topic + int(lengths[0]).to_bytes(2, "big"))]
-    return [Fixed.constant(topic), Fixed(lengths.astype(">i2").view(np.uint8).reshape(-1, 2))]
+    return [Fixed.constant(topic), Fixed([lengths.astype(">i2").view(np.uint8).reshape(-1, 2)])]
 
 
 def _fill_heads(fields: dict[str, Any], buffer: Bytes, rows: int, stride: int) -> None:

@@ -71,8 +71,8 @@ def unique_keys(prefix: str, sequences: NDArray[np.int64]) -> Column:
 def unique_key_pairs(ranges: Sequence[IdRange], counts: Sequence[int]) -> Column:
     """The first `counts[i]` ids of each range as the properties of records that have no others."""
     prefixes = [_NAME + _checked(each.prefix) for each in ranges]
-    kind = f"V{len(prefixes[0])}"
-    prefix = np.void(prefixes[0]) if len(ranges) == 1 else np.repeat(np.frombuffer(b"".join(prefixes), kind), counts)
+    is_one, kind = len(set(prefixes)) == 1, f"V{len(prefixes[0])}"
+    prefix = np.void(prefixes[0]) if is_one else np.repeat(np.frombuffer(b"".join(prefixes), kind), counts)
     table = _numbered(_PAIR, prefix, _sequences(ranges, counts))
     table["end"] = PAIR_END
     return _column(table)
@@ -85,7 +85,7 @@ def unique_key_hashes(aheads: Sequence[str], ranges: Sequence[IdRange], counts: 
     texts = [ahead + each.prefix for ahead, each in zip(aheads, ranges, strict=True)]
     shared = [java_hash(text) * 31**_SEQUENCE_CHARACTERS & 0xFFFFFFFF for text in texts]
     hashes: NDArray[np.uint32] = high * np.uint32(31**8 & 0xFFFFFFFF) + middle * np.uint32(31**4) + low
-    hashes += np.uint32(shared[0]) if len(ranges) == 1 else np.repeat(np.array(shared, np.uint32), counts)
+    hashes += np.uint32(shared[0]) if len(set(shared)) == 1 else np.repeat(np.array(shared, np.uint32), counts)
     return hashes.view(np.int32)
 
 

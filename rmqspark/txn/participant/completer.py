@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from rmqspark.txn.participant.preparation import Preparation
 
 _PUBLISHED_TOGETHER_BYTES: Final = 32 << 20  # some 200,000 messages of 100 bytes: tens of milliseconds
-_APPENDED_TOGETHER_BYTES: Final = 2 << 20  # a millisecond; two large half batches cost more together than each alone
+_APPENDED_TOGETHER_BYTES: Final = 4 << 20  # some milliseconds; it is the memory for that twice, bodies and messages
 _SUMMARY_EVERY_EVENTS: Final = 256
 
 log = structlog.get_logger("rmqspark.txn")

@@ -68,15 +68,23 @@ def test_what_arrives_stands_for_the_same_records(bodies: list[bytes], even: boo
     assert hashes.tolist() == [java_hash(f"orders#{unique_id(PREFIX, first + row)}") for row in range(len(bodies))]
 
 
-def test_bulks_become_records_together() -> None:
-    """Rows of several senders, whatever differs between them: the same records as each bulk alone would give."""
-    bulks = [
-        rows_of([b"aa", b"bbb"]),
-        rows_of([b"c"], 1 << 40, SysFlag.COMPRESSION_ZSTD)._replace(born_timestamp_ms=9, born_host=bytes(8)),
-        rows_of([b"dd", b"e", b"ffff"], 8).skip(1)._replace(ids=IdRange("0" * 20, 5)),
-    ]
-    together = records_of_rows("orders", [3, 0, 7], bulks)
-    alone = [bulk.records("orders", queue_id) for bulk, queue_id in zip(bulks, [3, 0, 7], strict=True)]
+@given(st.data())
+def test_bulks_become_records_together(data: st.DataObject) -> None:
+    """Rows of several senders, whatever differs between them or does not: the same records as each bulk alone would
+    give."""
+    texts = st.lists(data.draw(st.sampled_from([st.binary(min_size=6, max_size=6), st.binary(min_size=1, max_size=6)])))
+    bulks, queue_ids = [], []
+    for number in range(data.draw(st.integers(1, 4))):
+        bodies = data.draw(texts.filter(len))
+        rows = rows_of(bodies, data.draw(st.sampled_from([7, 1 << 40])), data.draw(st.sampled_from([0, 1 << 4])))
+        if data.draw(st.booleans()):
+            rows = rows._replace(born_timestamp_ms=number, born_host=bytes([*HOST[:7], number]))
+        if data.draw(st.booleans()):
+            rows = rows._replace(ids=IdRange(f"{number:020}", 5))
+        bulks.append(rows.skip(data.draw(st.integers(0, len(bodies) - 1))))
+        queue_ids.append(data.draw(st.integers(0, 1)))
+    together = records_of_rows("orders", queue_ids, bulks)
+    alone = [bulk.records("orders", queue_id) for bulk, queue_id in zip(bulks, queue_ids, strict=True)]
     assert together.buffer.tobytes() == b"".join(each.buffer.tobytes() for each in alone)
     assert together.sizes.tolist() == [size for each in alone for size in each.sizes.tolist()]
     ranges, counts = [bulk.ids for bulk in bulks], [len(bulk.crcs) for bulk in bulks]

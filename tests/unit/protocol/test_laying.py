@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rmqspark.protocol.buffers import laying
+from rmqspark.protocol.buffers.columns import Pieces
 from rmqspark.protocol.buffers.laying import Fixed, Piece, Varying, lay, piece_of
 from rmqspark.protocol.buffers.spans import Spans
 
@@ -14,17 +18,18 @@ HEAD = 5
 texts = st.binary(max_size=9) | st.binary(min_size=3, max_size=3) | st.integers(0, 400).map(lambda size: b"w" * size)
 
 
-def column(values: list[bytes], between: bytes) -> tuple[np.ndarray, Spans]:
+def column(values: list[bytes], between: bytes = b"") -> Pieces:
     """Values in one buffer, something between them."""
     lengths = np.array([len(value) for value in values], np.int64)
     ends = np.cumsum(lengths + len(between))
-    return np.frombuffer(between.join([b"", *values]), np.uint8), Spans(ends - lengths, lengths)
+    return Pieces(np.frombuffer(between.join([b"", *values]), np.uint8), Spans(ends - lengths, lengths))
 
 
 @pytest.mark.property
 @given(st.integers(1, 8), st.data())
 def test_pieces_of_any_widths(rows: int, data: st.DataObject) -> None:
-    """Constants, equal values, others, long ones and empty ones, in any order, at the end of memory or before it."""
+    """Constants, equal values, others, long ones and empty ones, in any order, at the end of memory or before it; in
+    one column or in two whose rows follow each other, which are joined first or not."""
     pieces: list[Piece] = [Fixed.constant(b"h" * HEAD)]
     expected = [b"H" * HEAD] * rows
     for _ in range(data.draw(st.integers(0, 6))):
@@ -34,7 +39,9 @@ def test_pieces_of_any_widths(rows: int, data: st.DataObject) -> None:
             values = [constant] * rows
         else:
             values = data.draw(st.lists(texts, min_size=rows, max_size=rows))
-            pieces.append(piece_of(*column(values, data.draw(st.sampled_from([b"", b"--"])))))
+            between, cut = data.draw(st.sampled_from([b"", b"--"])), data.draw(st.integers(0, rows))
+            with patch.object(laying, "_LARGE", data.draw(st.sampled_from([0, 1 << 20]))):
+                pieces.append(piece_of([column(part, between) for part in (values[:cut], values[cut:]) if part]))
         expected = [row + value for row, value in zip(expected, values, strict=True)]
     target = np.empty(sum(map(len, expected)), np.uint8)
 
@@ -46,9 +53,11 @@ def test_pieces_of_any_widths(rows: int, data: st.DataObject) -> None:
 
 
 def test_equal_values_side_by_side_are_not_copied_before() -> None:
-    """A column of equal values contributes the memory it has; one of several lengths says so."""
-    values, spans = column([b"aa", b"bb"], b"")
-    piece = piece_of(values, spans)
+    """Columns of equal values contribute the memory they have; where lengths differ, within one or between two, the
+    piece says so."""
+    columns = [column([b"aa", b"bb"]), column([b"cc"])]
+    piece = piece_of(columns)
     assert isinstance(piece, Fixed)
-    assert np.shares_memory(piece.table, values)
-    assert isinstance(piece_of(*column([b"a", b"bb"], b"")), Varying)
+    assert all(np.shares_memory(table, each.values) for table, each in zip(piece.tables, columns, strict=True))
+    assert isinstance(piece_of([column([b"a", b"bb"])]), Varying)
+    assert isinstance(piece_of([column([b"a"]), column([b"bb"])]), Varying)
