@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway
 
 SEND_TIMEOUT_MS = 60_000
+_FINISHING_MS = 10_000  # what a consumer that is closed has for the messages that its listener has been given
 
 
 class Jvm:
@@ -84,6 +85,7 @@ class Jvm:
         consumer.setConsumeFromWhere(self.rocketmq.common.consumer.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET)
         consumer.setConsumeMessageBatchMaxSize(32)
         consumer.setMaxReconsumeTimes(max_reconsume_times)
+        consumer.setAwaitTerminationMillisWhenShutdown(_FINISHING_MS)  # else it sends its offsets, and may consume on
         selector = self.rocketmq.client.consumer.MessageSelector
         consumer.subscribe(topic, expression if sql is None else selector.bySql(sql))
         consumer.registerMessageListener(self._listener(messages, orderly, failures))
