@@ -37,7 +37,7 @@ class Column(NamedTuple):
     def spans(self) -> Spans:
         """The rows as spans of `values`; what is absent is empty."""
         offsets = self.offsets.astype(np.int64, copy=False)
-        lengths = np.diff(offsets)
+        lengths = offsets[1:] - offsets[:-1]
         if self.present is not None:
             lengths = np.where(self.present, lengths, 0)
         return Spans(offsets[:-1], lengths)
@@ -55,8 +55,8 @@ class Pieces(NamedTuple):
 
     @classmethod
     def joined(cls, parts: Sequence[Pieces]) -> Pieces:
-        """The rows of all parts, one part after another, copied with what lies between them. Within each part they
-        come in their order."""
+        """The rows of all parts, each of one at least, one part after another, copied with what lies between them.
+        Within each part they come in their order."""
         values = [part.all_values() for part in parts]
         bases = accumulate(map(len, values), initial=0)
         starts = [

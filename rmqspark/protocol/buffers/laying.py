@@ -47,14 +47,10 @@ class Fixed(NamedTuple):
 
 
 class Varying(NamedTuple):
-    """A span of its column for each row; several columns as several tables."""
+    """A span of `lengths` bytes for each row: the rows of the first column, then those of the next."""
 
     columns: Sequence[Pieces]
-
-    def lengths(self) -> Positions:
-        """Of all rows."""
-        first, *rest = [column.rows.lengths for column in self.columns]
-        return np.concatenate([first, *rest]) if rest else first
+    lengths: Positions
 
 
 Piece: TypeAlias = Fixed | Varying
@@ -62,12 +58,12 @@ Fill: TypeAlias = "Callable[[Bytes, int, int], None]"
 """Is given a buffer, its rows and how far they are apart, and writes into what the first piece has laid there."""
 
 
-def piece_of(columns: Sequence[Pieces]) -> Piece:
-    """What columns whose rows follow each other, a span for each row, contribute to them."""
-    first = columns[0].rows.lengths
-    if not len(first) or any([(column.rows.lengths != first[0]).any() for column in columns]):
-        return Varying(columns if _are_large(columns) else [Pieces.joined(columns)])
-    return Fixed([_table(values, starts, int(first[0])) for values, (starts, _) in columns])
+def piece_of(columns: Sequence[Pieces], lengths: Positions) -> Piece:
+    """What columns whose rows follow each other, a span for each row, contribute to them; `lengths` are those of all
+    rows. Of several columns each has a row."""
+    if not len(lengths) or (lengths != lengths[0]).any():
+        return Varying(columns if _are_large(columns) else [Pieces.joined(columns)], lengths)
+    return Fixed([_table(values, starts, int(lengths[0])) for values, (starts, _) in columns])
 
 
 def _are_large(columns: Sequence[Pieces]) -> bool:
@@ -161,7 +157,7 @@ def _copy_all(piece: Varying, target: Bytes, at: Positions, *, most_beyond: int)
         end = first + len(spans.lengths)
         _copy(values, spans, target, at[first:end], most_beyond=most_beyond)
         first = end
-    return at + piece.lengths()
+    return at + piece.lengths
 
 
 def _copy(values: Bytes, spans: Spans, target: Bytes, at: Positions, *, most_beyond: int) -> None:

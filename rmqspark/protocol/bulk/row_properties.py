@@ -160,12 +160,13 @@ class RowProperties(NamedTuple):
             singles.insert(_AHEAD_OF_ID, (Property.UNIQ_KEY, values))
             return Parts.of([build_properties(len(ids.offsets) - 1, dict(singles))])
         pairs = [_pair(*single) if has.any() else [] for single, has in zip(singles, present, strict=True)]
-        pairs.insert(_AHEAD_OF_ID, [piece_of([ids.pieces()])])
+        pairs.insert(_AHEAD_OF_ID, [*Parts.of([ids]).pieces])
         return Parts([piece for pair in pairs for piece in pair], self.encoded_bytes())
 
 
 def _pair(name: str, values: Pieces) -> list[Piece]:
-    return [Fixed.constant(name.encode() + bytes((NAME_END,))), piece_of([values]), Fixed.constant(bytes((PAIR_END,)))]
+    value = piece_of([values], values.rows.lengths)
+    return [Fixed.constant(name.encode() + bytes((NAME_END,))), value, Fixed.constant(bytes((PAIR_END,)))]
 
 
 def _has_separator(values: Bytes) -> bool:

@@ -49,7 +49,8 @@ class Parts(NamedTuple):
         """Bytes that lie together, in columns whose rows follow each other."""
         spread = [column.pieces() for column in columns]
         lengths = [each.rows.lengths for each in spread]
-        return cls([piece_of(spread)], lengths[0] if len(lengths) == 1 else np.concatenate(lengths))
+        of_all = lengths[0] if len(lengths) == 1 else np.concatenate(lengths)
+        return cls([piece_of(spread, of_all)], of_all)
 
 
 class EncodedRecords(NamedTuple):

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from rmqspark.txn.participant.preparation import Preparation
 
 _PUBLISHED_TOGETHER_BYTES: Final = 32 << 20  # some 200,000 messages of 100 bytes: tens of milliseconds
-_APPENDED_TOGETHER_BYTES: Final = 4 << 20  # some milliseconds; it is the memory for that twice, bodies and messages
+_APPENDED_TOGETHER_BYTES: Final = 4 << 20  # some milliseconds; there is room for the rows and messages of two appends
+_MOST_APPENDED_TOGETHER: Final = 256  # however few rows a half batch has, it takes some 16 µs
 _SUMMARY_EVERY_EVENTS: Final = 256
 
 log = structlog.get_logger("rmqspark.txn")
@@ -150,7 +151,7 @@ class Completer:
         return completion
 
     def steps(self, completion: Completion) -> Generator[None]:
-        """Appends what is missing, one large half batch a step, or many small ones: the messages of the next are made
+        """Appends what is missing, some half batches a step (`_appended_together`): the messages of the next are made
         while they are written. Raises NotWritable, and what stands against sending to a topic by now; may be tried
         again then. A topic that is deleted between two steps takes its messages along."""
         groups = [list(_appended_together(group)) for group in _published_together(self._missing(completion))]
@@ -303,16 +304,18 @@ def _published_together(halves: Sequence[HalfBatch]) -> Iterator[list[HalfBatch]
 
 
 def _appended_together(halves: Sequence[HalfBatch]) -> Iterator[list[HalfBatch]]:
-    """Half batches that are appended together: small ones of rows for one topic. The order in each queue stays.
+    """Half batches that are appended together: as many of rows for one topic as may be, or one that is larger. The
+    order in each queue stays.
 
-    A micro-batch of few rows has one for each task and queue, and each alone costs as much as some thousand rows.
+    Each alone costs as much as some thousand rows, and a micro-batch of few rows has one for each task and queue.
     """
     for _, of_topic in groupby(sorted(halves, key=attrgetter("topic", "queue_id")), attrgetter("topic")):
         together: list[HalfBatch] = []
         size = 0
         for half in of_topic:
             size += half.messages_bytes
-            if together and (size > _APPENDED_TOGETHER_BYTES or not brings_rows(half.record_size)):
+            is_full = size > _APPENDED_TOGETHER_BYTES or len(together) == _MOST_APPENDED_TOGETHER
+            if together and (is_full or not brings_rows(half.record_size)):
                 yield together
                 together, size = [], half.messages_bytes
             together.append(half)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -10,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqspark.errors import RecordError
+from rmqspark.protocol.buffers import laying
 from rmqspark.protocol.buffers.columns import Column
 from rmqspark.protocol.bulk.bulk_rows import BulkRows, records_of_rows
+from rmqspark.protocol.bulk.row_properties import RowProperties
 from rmqspark.protocol.java_hash import java_hash
 from rmqspark.protocol.records.body_crcs import body_crcs
 from rmqspark.protocol.records.message_id import MAX_SEQUENCE, unique_id
@@ -22,12 +25,20 @@ from rmqspark.protocol.records.unique_keys import IdRange, unique_key_hashes
 PREFIX = "7F0000011F9018B4AAC2"
 HOST = bytes([10, 0, 0, 1, 0, 0, 0x2A, 0x9F])
 SHARED_BYTES = 52
+SHORT = st.text("abc", min_size=1, max_size=6).map(str.encode)
+
+
+def widened(body: bytes) -> bytes:
+    return body[:1] * 300
+
+
+def column_of(texts: list[bytes]) -> Column:
+    return Column(np.frombuffer(b"".join(texts), np.uint8), np.cumsum([0, *map(len, texts)]))
 
 
 def rows_of(bodies: list[bytes], first: int = 7, sys_flag: int = 0) -> BulkRows:
     """Rows as a sink makes them."""
-    offsets = np.cumsum([0, *map(len, bodies)])
-    column = Column(np.frombuffer(b"".join(bodies), np.uint8), offsets)
+    column = column_of(bodies)
     crcs = body_crcs(column.values, column.spans())
     return BulkRows(1_700_000_000_000, HOST, sys_flag, IdRange(PREFIX, first), crcs, column)
 
@@ -72,7 +83,8 @@ def test_what_arrives_stands_for_the_same_records(bodies: list[bytes], even: boo
 def test_bulks_become_records_together(data: st.DataObject) -> None:
     """Rows of several senders, whatever differs between them or does not: the same records as each bulk alone would
     give."""
-    texts = st.lists(data.draw(st.sampled_from([st.binary(min_size=6, max_size=6), st.binary(min_size=1, max_size=6)])))
+    texts = st.lists(data.draw(st.sampled_from([SHORT, st.binary(min_size=6, max_size=6), SHORT.map(widened)])))
+    has_keys = data.draw(st.booleans())
     bulks, queue_ids = [], []
     for number in range(data.draw(st.integers(1, 4))):
         bodies = data.draw(texts.filter(len))
@@ -81,9 +93,13 @@ def test_bulks_become_records_together(data: st.DataObject) -> None:
             rows = rows._replace(born_timestamp_ms=number, born_host=bytes([*HOST[:7], number]))
         if data.draw(st.booleans()):
             rows = rows._replace(ids=IdRange(f"{number:020}", 5))
+        if has_keys:
+            keys = data.draw(st.lists(SHORT, min_size=len(bodies), max_size=len(bodies)))
+            rows = rows._replace(properties=RowProperties.of(len(keys), keys=column_of(keys)))
         bulks.append(rows.skip(data.draw(st.integers(0, len(bodies) - 1))))
         queue_ids.append(data.draw(st.integers(0, 1)))
-    together = records_of_rows("orders", queue_ids, bulks)
+    with patch.object(laying, "_LARGE", data.draw(st.sampled_from([0, 1 << 20]))):
+        together = records_of_rows("orders", queue_ids, bulks)
     alone = [bulk.records("orders", queue_id) for bulk, queue_id in zip(bulks, queue_ids, strict=True)]
     assert together.buffer.tobytes() == b"".join(each.buffer.tobytes() for each in alone)
     assert together.sizes.tolist() == [size for each in alone for size in each.sizes.tolist()]

@@ -108,6 +108,21 @@ def test_small_half_batches_are_appended_together(bench: ParticipantBench) -> No
     assert len({record.prepared_transaction_offset for queue in (0, 1) for record in bench.records("t", queue)}) == 4
 
 
+def test_no_step_takes_more_half_batches_than_others_can_wait_for(
+    bench: ParticipantBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However few rows they have. Their order in the queue stays."""
+    monkeypatch.setattr(completer, "_MOST_APPENDED_TOGETHER", 4)
+    attempts = [
+        bench.send(N0, Sent("u", 0, [b"record"]), Sent("t", 0, [b"%d" % number]), partition=number)
+        for number in range(10)
+    ]
+    ends: list[int] = []
+    bench.commit(N0, *attempts, each_step=lambda: ends.append(bench.store.end_offset))
+    assert len(set(ends)) == 3 + 10, "rows by fours, records one half batch after the other"
+    assert bench.bodies("t") == [b"%d" % number for number in range(10)]
+
+
 def test_large_transaction_is_published_in_steps(bench: ParticipantBench, monkeypatch: pytest.MonkeyPatch) -> None:
     """A transaction too large to keep others waiting for becomes readable in steps, each of whole half batches."""
     monkeypatch.setattr(completer, "_PUBLISHED_TOGETHER_BYTES", 1000)
