@@ -34,7 +34,7 @@ from rmqspark.source.planner import Snapshot
 from rmqspark.source.positions import check_assigned
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from concurrent.futures import Future
 
     import msgspec
@@ -60,11 +60,15 @@ T = TypeVar("T")
 class ClusterView:
     """Ends, beginnings and stores of the subscribed queues. `client` is used, never closed."""
 
-    def __init__(self, client: ClusterClient, subscription: Subscription, retry: RetryPolicy) -> None:
+    def __init__(
+        self, client: ClusterClient, subscription: Subscription, retry: RetryPolicy, *, of_masters: bool = False
+    ) -> None:
+        """With `of_masters` a broker of which only a slave is there is as good as silent."""
         self._client = client
         self._clock = client.clock
         self._subscription = subscription
         self._retry = retry
+        self._of_masters = of_masters
         self._outages = client.outages
         self._snapshot: Snapshot | None = None
         self._taken_ms = 0
@@ -199,8 +203,22 @@ class ClusterView:
     def _look(self, missing_topics_allowed: bool, outages_allowed: bool) -> Snapshot:
         queues = self._queues(missing_topics_allowed, outages_allowed)
         left_out = self._outages.among(_brokers_of(queues)) if outages_allowed else frozenset()
+        if self._of_masters:
+            left_out |= self._headless({*_brokers_of(queues)} - left_out, outages_allowed)
         snapshot = self._see([queue for queue in queues if queue.broker_name not in left_out])
         return replace(snapshot, left_out=left_out)
+
+    def _headless(self, names: Collection[str], outages_allowed: bool) -> frozenset[str]:
+        """Those of these brokers of which only a slave is there. Raises Unreachable where all have to be asked."""
+        headless = frozenset(name for name in names if self._client.broker(name).capabilities().is_slave)
+        if headless and not outages_allowed:
+            name = min(headless)
+            raise Unreachable(
+                f"Of broker {name!r} only a slave is there, which leases no queues to the members of a group.",
+                address=name,
+                hint="Start its master again, or make the slave the master.",
+            )
+        return headless
 
     def _see(self, queues: Sequence[MessageQueue]) -> Snapshot:
         able = self._able(queues)

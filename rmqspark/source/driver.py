@@ -50,7 +50,7 @@ def batch_partitions(options: SourceOptions) -> list[InputPartition]:
 def progress_of(options: SourceOptions) -> Progress:
     """One run of a streaming query, at its beginning. Nobody is asked anything yet."""
     client = shared_client(options.namesrv, options.access)
-    view = ClusterView(client, options.subscription, options.retry)
+    view = ClusterView(client, options.subscription, options.retry, of_masters=options.sharing is not None)
     rewinds = Rewinds(client, options.retry)
     return Progress(options, view, _ownership(client, options), rewinds, clock=client.clock, entropy=client.entropy)
 

@@ -1,7 +1,8 @@
 """What a slave does not do: it decides nothing that its master has to know of.
 
 Its tables are its master's, so what is changed here would be gone with the next look at the master. Its ledger of
-transactions is as old as its start: an answer from it could be wrong. Messages are refused by the store itself.
+transactions is as old as its start: an answer from it could be wrong. A queue that it leased its master would lease to
+somebody else. Messages are refused by the store itself.
 RocketMQ's slaves take changes of topics and groups, and lose them.
 """
 
@@ -30,6 +31,7 @@ MASTERS_ONLY: Final = frozenset(
         RequestCode.CLONE_GROUP_OFFSET,
         RequestCode.END_TRANSACTION,
         RequestCode.RESUME_CHECK_HALF_MESSAGE,
+        RequestCode.RMQ_GROUP_LEASES,
         *(code for code in RequestCode if code.name.startswith("RMQ_TXN_")),
     }
 )

@@ -15,7 +15,7 @@ from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.producer import Producer
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import HandshakeFailed, InvalidArgument, NoPermission, NotSupported, TopicNotFound, Unreachable
-from rmqspark.model import Message, MessageQueue
+from rmqspark.model import Message, MessageQueue, SendStatus
 from rmqspark.source.admission import Limits
 from rmqspark.source.cluster_view import MAX_AGE_MS, ROUTE_MAX_AGE_MS, ClusterView
 from rmqspark.source.fetch import fetch
@@ -34,6 +34,7 @@ from rmqspark.testing import cluster
 from rmqspark.testing.manual_clock import ManualClock
 
 from ..coming_back import comes_back
+from ..replication.test_replicas import SYNC, identity, wait_until
 from ..silent_broker import silent_broker
 
 if TYPE_CHECKING:
@@ -74,6 +75,11 @@ def send(mq: LocalCluster, count: int, queue: int | MessageQueue = 0, tags: str 
     with Producer(mq.namesrv) as producer:
         for number in range(count):
             producer.send(Message("orders", b"%d" % number, tags=tags), queue=queue)
+
+
+def send_once(mq: LocalCluster) -> SendStatus:
+    with Producer(mq.namesrv) as producer:
+        return producer.send(Message("orders", b"?")).status
 
 
 def test_ends_and_begins(mq: LocalCluster, client: ClusterClient) -> None:
@@ -173,7 +179,8 @@ def in_a_stream(client: ClusterClient, **options: str) -> Progress:
     """A query that has begun to read `orders`, as patient as it is if nobody says otherwise."""
     given = {"namesrv": client.namesrv, "subscribe": "orders", "startingOffsets": "earliest", **options}
     parsed = SourceOptions.parse(given, streaming=True)
-    view, group = ClusterView(client, parsed.subscription, parsed.retry), ownership(client, parsed)
+    view = ClusterView(client, parsed.subscription, parsed.retry, of_masters=parsed.sharing is not None)
+    group = ownership(client, parsed)
     return Progress(parsed, view, group, Rewinds(client, parsed.retry), clock=client.clock, entropy=SystemEntropy(1))
 
 
@@ -214,6 +221,31 @@ def test_a_broker_that_goes_after_it_was_seen_holds_others_up_for_seconds(
         begun_ms = clock.monotonic_ms()
         assert query.latest(start, None).positions == {Q0: 1, Q0._replace(broker_name="broker-b"): 0}
         assert clock.monotonic_ms() - begun_ms < 10_000
+        query.leave()
+
+
+def test_a_member_of_a_shared_group_reads_nothing_of_a_broker_whose_slave_alone_is_there(clock: ManualClock) -> None:
+    """A slave leases nothing, and waits for its master without a word."""
+    shared = {"groupMode": "shared", "group": "billing"}
+    with cluster(broker_config=SYNC) as mq, ClusterClient(mq.namesrv, clock=clock) as client:
+        with AdminClient(mq.namesrv) as admin:
+            admin.create_topic("orders", queues=1)
+        slave = mq.start_slave()
+        wait_until(lambda: send_once(mq) is SendStatus.OK, "the slave follows")
+        wait_until(lambda: identity(slave) == identity(mq.brokers["broker-a"]), "the slave knows whose it is")
+        query = in_a_stream(client, **shared)
+        start = query.latest(query.initial(), None)
+        begun = query.latest(start, None)
+        mq.stop_broker("broker-a")
+        clock.advance(ms=ROUTE_MAX_AGE_MS)
+        assert query.latest(begun, None) == begun
+        assert query.silent == {"broker-a"}
+        with pytest.raises(Unreachable, match="only a slave is there"):
+            in_a_stream(client, **shared).pin()
+        mq.start_broker("broker-a")
+        wait_until(lambda: send_once(mq) is SendStatus.OK, "the slave follows")
+        clock.advance(ms=ROUTE_MAX_AGE_MS)
+        assert query.latest(begun, None).positions[Q0] > begun.positions[Q0]
         query.leave()
 
 
