@@ -129,13 +129,15 @@ def test_what_is_sent_of_a_file_that_cannot_be_read_on(rmq: Rmq, topic: str) -> 
 
 @pytest.mark.parametrize("refused", [0, 3, 7])
 def test_all_that_is_stored_is_counted(cli: Run, rmq: Rmq, copy: str, tmp_path: Path, refused: int) -> None:
-    """Where a broker refuses one of them: also of those behind it; and which one that was is said."""
+    """Where a broker refuses one of them: also of those behind it that were on their way; and which one that was is
+    said."""
     rows = [f'{{"body": "{number}"}}' for number in range(8)]
     rows[refused] = '{"body": "late", "deliverTime": 1e15}'
     (tmp_path / "t.jsonl").write_text("\n".join(rows))
     failed = cli("topic", "import", "t.jsonl", "--topic", copy, "--json")
-    assert (failed.code, failed.json["messages"]) == (1, 7)
-    assert rmq.admin.topic(copy).message_count == 7
+    stored = rmq.admin.topic(copy).message_count
+    assert (failed.code, failed.json["messages"]) == (1, stored)
+    assert refused <= stored <= 7
     assert f"Error: t.jsonl, row {refused + 1}: A message waits" in failed.err
 
 

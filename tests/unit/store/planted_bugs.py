@@ -225,5 +225,5 @@ BUGS = [
     _bug("blank record not skipped", "-", 2, LogScan, "_read", _read_no_blank),
     _bug("deletion not finished by the next start", "-", 24, Recovery, "_finish_deletions", _nothing),
     _bug("deleted topics not noted", "-", 2, Deletions, "add", _nothing),
-    _bug("deletion told by the clock", "-", 1, Deletion, "spares", _spare_what_seems_later),
+    _bug("deletion told by the clock", "-", 3, Deletion, "spares", _spare_what_seems_later),
 ]
