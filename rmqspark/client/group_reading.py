@@ -73,20 +73,34 @@ def lease(broker: BrokerClient, member: Member, steps: Steps) -> Future[Leases]:
     """RMQ_GROUP_LEASES: the part of these steps that is about queues of this broker. A position below 0 is not
     committed. The group exists from then on. LeaseLost where a later run of the query has one of the queues."""
     here = broker.name
-    body = GroupLeasesBody(
-        keep=[LeasedQueue(*q, held.lease, held.position) for q, held in steps.keep.items() if q.broker_name == here],
-        release=[LeasedQueue(*q, number) for q, number in steps.release.items() if q.broker_name == here],
-        take=[LeasedQueue(*q) for q in steps.take if q.broker_name == here],
-    )
     header = GroupLeasesRequestHeader(member.group, member.client_id, member.runs.get(here))
-    answer = broker.submit(RequestCode.RMQ_GROUP_LEASES, header, body.encode(), timeout_ms=LEASES_TIMEOUT_MS)
+    body = leases_body(here, steps).encode()
+    answer = broker.submit(RequestCode.RMQ_GROUP_LEASES, header, body, timeout_ms=LEASES_TIMEOUT_MS)
 
     def granted(response: Response) -> Leases:
         told = GroupLeasesAnswerBody.decode(response.raise_for_code().body)
         member.runs[here] = told.run
-        return Leases(told.leaseMs, {_queue(each): _grant(each) for each in told.held})
+        return leases_of(told)
 
     return then(answer, granted)
+
+
+def leases_body(broker_name: str, steps: Steps) -> GroupLeasesBody:
+    """The part of these steps that is about queues of this broker."""
+
+    def here(queue: MessageQueue) -> bool:
+        return queue.broker_name == broker_name
+
+    return GroupLeasesBody(
+        keep=[LeasedQueue(*queue, held.lease, held.position) for queue, held in steps.keep.items() if here(queue)],
+        release=[LeasedQueue(*queue, number) for queue, number in steps.release.items() if here(queue)],
+        take=[LeasedQueue(*queue) for queue in steps.take if here(queue)],
+    )
+
+
+def leases_of(told: GroupLeasesAnswerBody) -> Leases:
+    """What an answer grants."""
+    return Leases(told.leaseMs, {_queue(each): _grant(each) for each in told.held})
 
 
 def committed_offsets(

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rmqspark.broker.delays.delayed_messages import DelayedMessages
 from rmqspark.broker.delays.deliveries import Deliveries
 from rmqspark.broker.flusher import Flusher
+from rmqspark.broker.group_leases import GroupLeases
 from rmqspark.broker.half_messages import HalfMessages
 from rmqspark.broker.held_pulls import HeldPulls
 from rmqspark.broker.locks import QueueLocks
 from rmqspark.broker.long_poll import ParkedPulls
+from rmqspark.broker.offset_log import OffsetLog
 from rmqspark.broker.offsets import ConsumerOffsets
 from rmqspark.broker.parts import Parts
 from rmqspark.broker.replica_waiters import ReplicaWaiters
@@ -127,6 +129,12 @@ def _store_unnoticed(self: ConsumerOffsets, group: str, topic: str, queue_id: in
     self._committed.setdefault((topic, group), {})[queue_id] = offset
 
 
+def _kept_whoever_has_it(
+    self: QueueLocks, group: str, _client: str, leases: Any, _now_ms: int, _run: int = 0
+) -> list[Any]:
+    return list(leases)
+
+
 # --- slaves ----------------------------------------------------------------------------------------------------------
 
 
@@ -237,6 +245,10 @@ BUGS = (
         835,
         (ProcessQueue, "commit_offset", property(lambda held: held.next_offset)),
     ),
+    _bug("lease answered before it is on disk", 60_179, (GroupLeases, "is_safe", True)),
+    _bug("how far a shared group is only in the table", 60_179, (OffsetLog, "_write", _nothing)),
+    _bug("committed under a lease that ran out", 60_243, (QueueLocks, "keep", _kept_whoever_has_it)),
+    _bug("leases forgotten by a start", 60_179, (QueueLocks, "load", _nothing)),
     _bug("delivered again after a crash", 205, (Deliveries, "sources_from", _none_delivered)),
     _bug("delayed for half of its time", 231, (DelayedMessages, "__init__", _half_as_long)),
     _bug("expired while it waits for its time", 47_116, (Parts, "needed_offset", _needed_by_nobody)),

@@ -10,6 +10,7 @@ from rmqspark.testing.sim.clients import SimClient
 from rmqspark.testing.sim.delays import DelayPlot
 from rmqspark.testing.sim.group_offsets import Committer, Possible
 from rmqspark.testing.sim.groups import GroupPlot
+from rmqspark.testing.sim.leases import LeasePlot
 from rmqspark.testing.sim.producers import Producer, SendPlan
 from rmqspark.testing.sim.readers import QueueReader
 from rmqspark.testing.sim.transactions import TransactionPlot, set_aside_queue
@@ -73,6 +74,11 @@ class Cast:
             queues, reader = self._queues_of(DELAY_TOPIC), self.client("delay-reader")
             holds_time = "clock is set" not in self._draw.mean_s
             yield DelayPlot(self._world, self._cluster, self._draw.delays, queues, reader, holds_time=holds_time)
+        if self._draw.leases is not None:
+            readers, plan = self.readers[: len(self.queues)], self._draw.leases
+            members = [self.client("leasing") for _ in range(plan.members)]
+            is_durable = self._draw.keeps_leased_offsets
+            yield LeasePlot(self._world, self._cluster, plan, readers, members, is_durable=is_durable)
 
         if self._draw.spark is not None:
             from rmqspark.testing.sim.spark import SparkPlot  # brings Spark

@@ -22,6 +22,7 @@ from rmqspark.testing.sim.drawn_parts import (
     drawn_delays,
     drawn_faults,
     drawn_group,
+    drawn_leases,
     drawn_plan,
     drawn_spark,
     drawn_transactions,
@@ -29,6 +30,7 @@ from rmqspark.testing.sim.drawn_parts import (
     drawn_workload,
 )
 from rmqspark.testing.sim.groups import GroupPlan
+from rmqspark.testing.sim.leases import LeasePlan
 from rmqspark.testing.sim.network import Weather
 from rmqspark.testing.sim.spark_plan import SparkPlan
 from rmqspark.testing.sim.transactions import TransactionPlan
@@ -41,9 +43,12 @@ FIRST_WITH_EXPIRY: Final = 40_000
 SUCCESSION_FAULTS: Final = ("master lost",)
 """Of a master that has a slave, in half of the runs from `FIRST_WITH_SUCCESSION` on; nothing expires in these."""
 FIRST_WITH_SUCCESSION: Final = 50_000
+FIRST_WITH_LEASES: Final = 60_000
+"""In half of the runs from here on queries share a group."""
 FAULTS: Final = (*NODE_FAULTS, *NETWORK_FAULTS, *LATE_FAULTS, *LATER_FAULTS, *SUCCESSION_FAULTS)
 _SMALLEST_FOR_DECISIONS: Final = 16 << 10
 _LONG_RESERVED_H: Final = 2
+_SOON_S: Final = 1.0
 _AT_ANY_HOUR: Final = ";".join(map(str, range(24)))
 
 
@@ -63,6 +68,7 @@ class Draw:
     transactions: TransactionPlan | None = None
     delays: DelayPlan | None = None
     spark: SparkPlan | None = None
+    leases: LeasePlan | None = None
 
     @property
     def syncs_flush(self) -> bool:
@@ -95,6 +101,12 @@ class Draw:
             return inf
         return self.plan.broker.flush_consumer_offset_interval / 1000 + 2 + 10 * self.slowest_work_s
 
+    @property
+    def keeps_leased_offsets(self) -> bool:
+        """Whether what is committed under a lease outlives a crash. A broker whose disk fails, or takes longer than a
+        sender would wait, goes on with what is in its memory."""
+        return not self.disks_fail and self.slowest_work_s < _SOON_S
+
     def __str__(self) -> str:
         plan, load = self.plan, self.workload
         faults = ", ".join(f"{kind} every {mean:.0f} s" for kind, mean in self.mean_s.items()) or "no faults"
@@ -115,6 +127,8 @@ def draw(seed: int) -> Draw:
         plan = _with_room_for_decisions(plan)
         spark = spark._replace(batch_bytes=plan.store.mapped_file_size_commit_log // 4)
     drawn = _drawn(seed, random, plan, transactions, spark)
+    if seed >= FIRST_WITH_LEASES:
+        drawn = _leasing(drawn, drawn_leases(Random(f"{seed}/leases")))
     of_succession = Random(f"{seed}/succession")
     if seed >= FIRST_WITH_SUCCESSION and of_succession.random() < 1 / 2:
         return _succeeded(drawn, of_succession)
@@ -138,6 +152,16 @@ def _drawn(
         delays=drawn_delays(Random(f"{seed}/delays")),
         spark=spark,
     )
+
+
+def _leasing(drawn: Draw, leases: LeasePlan | None) -> Draw:
+    """Leases are as long as locks are, which members that consume in order renew every 20 s."""
+    if leases is None:
+        return drawn
+    plan = drawn.plan
+    if drawn.group is None or not drawn.group.is_ordered:
+        plan = replace(plan, broker=replace(plan.broker, consume_group_lock_live_time=leases.lease_ms))
+    return replace(drawn, plan=plan, leases=leases)
 
 
 def _later(drawn: Draw, random: Random) -> Draw:

@@ -11,6 +11,7 @@ from rmqspark.store.config import CONSUME_QUEUE_ENTRY_BYTES, StoreConfig
 from rmqspark.testing.sim.cluster import Plan
 from rmqspark.testing.sim.delays import DelayPlan
 from rmqspark.testing.sim.groups import GroupPlan
+from rmqspark.testing.sim.leases import LeasePlan
 from rmqspark.testing.sim.network import Weather
 from rmqspark.testing.sim.spark_plan import SparkPlan
 from rmqspark.testing.sim.transactions import TransactionPlan
@@ -170,6 +171,19 @@ def drawn_spark(random: Random) -> SparkPlan | None:
         most_rows=random.choice((5, 20, 1_000)),
         longest_pause_s=random.choice((0.5, 5.0)),
         batch_bytes=0,
+    )
+
+
+def drawn_leases(random: Random) -> LeasePlan | None:
+    """One run in two has some."""
+    if random.random() > 1 / 2:
+        return None
+    return LeasePlan(
+        members=random.randint(2, 3),
+        lease_ms=random.choice((2_000, 10_000, 30_000)),
+        longest_pause_s=random.choice((0.2, 2.0, 10.0)),
+        timeout_ms=random.choice((500, 5_000)),
+        begins_anew=random.choice((0.0, 0.05)),
     )
 
 
