@@ -75,10 +75,10 @@ class Membership:
         return []
 
     def hold(self, leases: Mapping[MessageQueue, int], lease_ms: int) -> None:
-        """What to renew from now on."""
+        """What to renew from now on. A lease lasts `lease_ms`, 0 where no broker has said that yet."""
         with self._changed:
             self._held = dict(leases)
-            self._pause_s = min(LONGEST_PAUSE_S, lease_ms / 1000 / BEATS_IN_A_LEASE)
+            self._pause_s = min(LONGEST_PAUSE_S, lease_ms / 1000 / BEATS_IN_A_LEASE) or LONGEST_PAUSE_S
             self._changed.notify_all()
             if self._thread is None and not self._ended:
                 self._thread = threading.Thread(target=self._run, name="rmqspark-membership", daemon=True)

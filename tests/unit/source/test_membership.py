@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import signal
 import threading
 from concurrent.futures import Future
@@ -16,12 +17,12 @@ from rmqspark.model import MessageQueue
 from rmqspark.protocol.bodies.client import GroupLeasesAnswerBody, GroupLeasesBody, HeartbeatData
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.remoting.response import Response
-from rmqspark.source.membership import BEATS_IN_A_LEASE, Membership
+from rmqspark.source.membership import BEATS_IN_A_LEASE, LONGEST_PAUSE_S, Membership
 from rmqspark.source.termination import exit_when_terminated
 from rmqspark.testing.manual_clock import ManualClock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 QUEUE = MessageQueue("orders", "broker-a", 3)
 PATIENCE_S = 60
@@ -111,6 +112,22 @@ def test_leases_are_renewed_while_a_batch_runs(broker: Broker, member: Membershi
     broker.failure = Unreachable("Nobody is there.", address="a")
     broker.failure = None
     assert broker.renewed.acquire(timeout=PATIENCE_S)
+
+
+def test_while_no_broker_has_said_how_long_a_lease_lasts_a_member_waits_between_its_beats(
+    member: Membership, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None has while only slaves are there, say. It went round and round without a pause."""
+    pauses: queue.SimpleQueue[float] = queue.SimpleQueue()
+    wait_for = threading.Condition.wait_for
+
+    def noted(changed: threading.Condition, holds: Callable[[], bool], timeout: float) -> bool:
+        pauses.put(timeout)
+        return wait_for(changed, holds, timeout)
+
+    monkeypatch.setattr(threading.Condition, "wait_for", noted)
+    member.hold({}, 0)
+    assert pauses.get(timeout=PATIENCE_S) == LONGEST_PAUSE_S
 
 
 @pytest.mark.parametrize("release", [True, False])
