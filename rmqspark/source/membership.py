@@ -36,7 +36,7 @@ class Membership:
         self._tags = tags or "*"
         self._topics: frozenset[str] = frozenset()
         self.reached: frozenset[str] = frozenset()
-        """The brokers that heard of it when it was last announced."""
+        """The brokers that heard of it when it was last announced, and lease queues: slaves do not."""
         self._brokers: frozenset[str] = frozenset()
         self._subscribed_ms = 0
         self._held: dict[MessageQueue, int] = {}
@@ -55,7 +55,8 @@ class Membership:
         for name in sorted(self._brokers):
             try:
                 self._beat(name)
-                reached.add(name)
+                if not self._client.broker(name).capabilities().is_slave:
+                    reached.add(name)
             except RmqError as error:
                 failure = error
         if failure is not None and not reached:

@@ -24,6 +24,7 @@ from rmqspark.source.group import AGAIN_MS, GroupProgress
 from rmqspark.source.offsets import Offsets
 from rmqspark.source.options import RetryPolicy, SourceOptions, Subscription
 from rmqspark.source.ownership import WholeGroup
+from rmqspark.source.planner import ranges
 from rmqspark.source.positions import Earliest
 from rmqspark.source.progress import Progress
 from rmqspark.source.queue_range import QueueRange
@@ -34,7 +35,7 @@ from rmqspark.testing import cluster
 from rmqspark.testing.manual_clock import ManualClock
 
 from ..coming_back import comes_back
-from ..replication.test_replicas import SYNC, identity, wait_until
+from ..replication.test_replicas import QUICK, SYNC, identity, wait_until
 from ..silent_broker import silent_broker
 
 if TYPE_CHECKING:
@@ -246,6 +247,30 @@ def test_a_member_of_a_shared_group_reads_nothing_of_a_broker_whose_slave_alone_
         wait_until(lambda: send_once(mq) is SendStatus.OK, "the slave follows")
         clock.advance(ms=ROUTE_MAX_AGE_MS)
         assert query.latest(begun, None).positions[Q0] > begun.positions[Q0]
+        query.leave()
+
+
+def test_a_batch_waits_for_no_master_whose_queues_it_does_not_read(clock: ManualClock) -> None:
+    """It went when the batch was planned, and the member's next beat found its slave."""
+    elsewhere = Q0._replace(broker_name="broker-b")
+    with cluster(brokers=2, broker_config=QUICK) as pair, ClusterClient(pair.namesrv, clock=clock) as client:
+        with AdminClient(pair.namesrv) as admin:
+            admin.create_topic("orders", queues=1)
+        slave = pair.start_slave("broker-b")
+        wait_until(lambda: identity(slave) == identity(pair.brokers["broker-b"]), "the slave knows whose it is")
+        query = in_a_stream(client, groupMode="shared", group="billing")
+        begun = query.latest(query.latest(query.initial(), None), None)
+        assert begun.positions == {Q0: 0, elsewhere: 0}
+        send(pair, 1, Q0)
+        clock.advance(ms=ROUTE_MAX_AGE_MS)
+        end = query.latest(begun, None)
+        pair.stop_broker("broker-b")
+        with pytest.raises(Unreachable):
+            client.broker("broker-b").capabilities()
+        assert client.broker("broker-b").capabilities().is_slave
+        begun_ms = clock.monotonic_ms()
+        assert query.hold(ranges(begun, end), end) == [QueueRange(Q0, 0, 1)]
+        assert clock.monotonic_ms() == begun_ms
         query.leave()
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rmqspark.client.capabilities import Capabilities
 from rmqspark.client.futures import at_hand, failing
 from rmqspark.client.group_reading import Member
 from rmqspark.errors import Unreachable
@@ -46,6 +47,9 @@ class Broker:
         if name in self.away:
             raise Unreachable("Nobody is there.", address=name)
         return self
+
+    def capabilities(self) -> Capabilities:
+        return Capabilities(groups=1)
 
     def heartbeat(self, data: HeartbeatData) -> None:
         if self.failure:
