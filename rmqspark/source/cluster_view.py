@@ -29,6 +29,7 @@ from rmqspark.protocol.headers.consume import (
     OffsetResponseHeader,
     SearchOffsetRequestHeader,
 )
+from rmqspark.source.leases import no_master
 from rmqspark.source.offsets import StoreIdentity
 from rmqspark.source.planner import Snapshot
 from rmqspark.source.positions import check_assigned
@@ -212,12 +213,7 @@ class ClusterView:
         """Those of these brokers of which only a slave is there. Raises Unreachable where all have to be asked."""
         headless = frozenset(name for name in names if self._client.broker(name).capabilities().is_slave)
         if headless and not outages_allowed:
-            name = min(headless)
-            raise Unreachable(
-                f"Of broker {name!r} only a slave is there, which leases no queues to the members of a group.",
-                address=name,
-                hint="Start its master again, or make the slave the master.",
-            )
+            raise no_master(min(headless))
         return headless
 
     def _see(self, queues: Sequence[MessageQueue]) -> Snapshot:

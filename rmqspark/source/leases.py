@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqspark.client.patience import patiently
-from rmqspark.errors import LeaseLost
+from rmqspark.errors import LeaseLost, Unreachable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,4 +45,12 @@ def lease_lost(queue: MessageQueue, group: str) -> LeaseLost:
         "out. The batch is not committed.",
         hint="Start the query again: it goes on with what is its own then. If it was not paused, lengthen the brokers' "
         "consume_group_lock_live_time.",
+    )
+
+
+def no_master(broker_name: str) -> Unreachable:
+    return Unreachable(
+        f"Of broker {broker_name!r} only a slave is there, which leases no queues to the members of a group.",
+        address=broker_name,
+        hint="Start its master again, or make the slave the master.",
     )

@@ -22,7 +22,7 @@ from rmqspark.client.group_reading import Member, lease
 from rmqspark.client.patience import patiently
 from rmqspark.errors import InvalidArgument, NotSupported
 from rmqspark.rebalance.handover import Grant, Held, Standing, Steps, renewal, standing, steps
-from rmqspark.source.leases import lease_lost
+from rmqspark.source.leases import lease_lost, no_master
 from rmqspark.source.loss import bear, overrun
 from rmqspark.source.membership import Membership
 from rmqspark.source.planner import Snapshot, is_idle
@@ -186,11 +186,14 @@ class SharedGroup:
         names = {queue.broker_name for queue in (*asked.keep, *asked.take)}
         brokers = [self._client.broker(name) for name in sorted(names)]
         for broker in brokers:
-            if not broker.capabilities().groups:
+            able = broker.capabilities()
+            if not able.groups:
                 raise NotSupported(
                     f"Broker {broker.name!r} leases no queues: groupMode=shared needs brokers of rmqspark.",
                     hint="Leave groupMode out, and give each query its own queues (assign).",
                 )
+            if able.is_slave:
+                raise no_master(broker.name)
         answers = [lease(broker, membership.member, asked) for broker in brokers]
         leases = [answer.result() for answer in answers]
         self._lease_ms = min((each.lease_ms for each in leases), default=self._lease_ms)

@@ -271,6 +271,8 @@ def test_a_batch_waits_for_no_master_whose_queues_it_does_not_read(clock: Manual
         begun_ms = clock.monotonic_ms()
         assert query.hold(ranges(begun, end), end) == [QueueRange(Q0, 0, 1)]
         assert clock.monotonic_ms() == begun_ms
+        with pytest.raises(Unreachable, match="'broker-b' only a slave is there"):
+            query.hold([QueueRange(elsewhere, 0, 1)], end)
         query.leave()
 
 
