@@ -29,6 +29,7 @@ from rmqspark.protocol.headers.consume import (
     OffsetResponseHeader,
     SearchOffsetRequestHeader,
 )
+from rmqspark.protocol.names import MASTER_ID
 from rmqspark.source.leases import no_master
 from rmqspark.source.offsets import StoreIdentity
 from rmqspark.source.planner import Snapshot
@@ -154,15 +155,16 @@ class ClusterView:
             )
         return broker
 
-    def is_deleted(self, topic: str, broker_names: Iterable[str]) -> bool:
-        """Whether a topic of these brokers is gone for good: they are registered, and it is not.
+    def is_deleted(self, topic: str, broker_names: Collection[str]) -> bool:
+        """Whether a topic of these brokers is gone for good: their masters are registered, and it is not.
 
-        While one of them is away, its topics are not listed either; they come back with it. Where no name server
-        answers, nobody says that it is.
+        While one of them is away, its topics are not listed either, but for those that a slave has heard of; they come
+        back with it. Where no name server answers, nobody says that it is.
         """
 
         def ask() -> bool:
-            if not self._client.cluster_info().brokerAddrTable.keys() >= set(broker_names):
+            known = self._client.cluster_info().brokerAddrTable
+            if not all(name in known and MASTER_ID in known[name].brokerAddrs for name in broker_names):
                 return False
             self._client.expire_route(topic)
             try:

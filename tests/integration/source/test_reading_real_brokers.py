@@ -383,6 +383,21 @@ def test_topics_that_match_are_noticed(
     assert not view.is_deleted("more", {"broker-a", "broker-that-is-away"})
 
 
+def test_a_topic_that_a_slave_has_not_heard_of_is_not_taken_for_deleted(clock: ManualClock) -> None:
+    """Its master knows, and is away; the name server was started since, and has the slave's word alone."""
+    config = replace(QUICK, slave_sync_interval=60_000)
+    with cluster(broker_config=config) as mq, ClusterClient(mq.namesrv, clock=clock) as client:
+        slave = mq.start_slave()
+        wait_until(lambda: identity(slave) == identity(mq.brokers["broker-a"]), "the slave knows whose it is")
+        with AdminClient(mq.namesrv) as admin:
+            admin.create_topic("orders", queues=1)
+        mq.stop_broker("broker-a")
+        mq.stop_name_server(0)
+        mq.start_name_server(0)
+        wait_until(lambda: "broker-a" in client.cluster_info().brokerAddrTable, "the slave is registered")
+        assert not ClusterView(client, ORDERS, AT_ONCE).is_deleted("orders", {"broker-a"})
+
+
 def test_committed_offsets_of_a_group(mq: LocalCluster, client: ClusterClient) -> None:
     """What a group never committed is unknown, which is neither the beginning nor the end."""
     send(mq, 3)
