@@ -67,9 +67,15 @@ class LeasedQueue:
         self._committed = {told}
         return [] if told in may_be else [f"is at {told} after a commit of {offset}, where {sorted(may_be)} may be"]
 
-    def refused(self, term: Term, offset: int) -> None:
+    def not_committed(self, term: Term, offset: int) -> None:
         """That was answered: the lease is another one."""
         self._on_the_way[term, offset] -= 1
+
+    def refused(self, term: Term, heard: Heard) -> list[str]:
+        """The lease was not renewed: it is another one."""
+        if term != self._term or not self._was_sure(heard):
+            return []
+        return [f"was refused to {heard.member}, who had it until {self._sure_s[1]:.3f} s"]
 
     def giving_up(self, term: Term) -> None:
         """It is asked for: from now on somebody else may get the queue, however late the request arrives."""
@@ -96,15 +102,19 @@ class LeasedQueue:
         return wrong
 
     def _wrong_with(self, term: Term, heard: Heard, told: int, excused: Collection[int]) -> Iterator[str]:
-        since_s, until_s = self._sure_s
         if heard.member != self._owner:
-            if since_s <= heard.sent_s and heard.answered_s < until_s:
-                yield f"was given to {heard.member}, while {self._owner} had it until {until_s:.3f} s"
+            if self._was_sure(heard):
+                yield f"was given to {heard.member}, while {self._owner} had it until {self._sure_s[1]:.3f} s"
             if term.lease == self._term.lease:
                 yield f"was given to {heard.member} under lease {term.lease}, which was {self._owner}'s"
         may_be = {*self.values, *excused}
         if told not in may_be:
             yield f"was given to {heard.member} at {told}, where {sorted(may_be)} may be committed"
+
+    def _was_sure(self, heard: Heard) -> bool:
+        """Whether nobody else can have got the queue by when the broker answered."""
+        since_s, until_s = self._sure_s
+        return since_s <= heard.sent_s and heard.answered_s < until_s
 
     def forgot(self) -> None:
         """The broker may be back at whatever was ever committed."""

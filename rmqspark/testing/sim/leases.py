@@ -94,12 +94,14 @@ class LeaseLaws:
 
     def _told_of_kept(self, queue: MessageQueue, term: Term, position: int, grant: Grant | None, heard: Heard) -> None:
         law = self._queues[queue]
-        if grant is not None:
+        if grant is None:
+            self._violate(queue, law.refused(term, heard))
+        else:
             law.kept(term, heard)
         if position == NOT_COMMITTED:
             return
         if grant is None:
-            law.refused(term, position)
+            law.not_committed(term, position)
             return
         told = _offset(grant)
         self._violate(queue, law.committed(term, position, told, self._excused(queue, told)))

@@ -48,6 +48,19 @@ def test_a_lease_that_was_renewed_lasts_longer() -> None:
     assert queue.granted(SECOND, heard("b", LEASE_S), NEVER_COMMITTED, ())
 
 
+def test_a_lease_is_not_refused_to_its_owner_before_it_has_run_out() -> None:
+    (wrong,) = leased().refused(FIRST, heard("a", LEASE_S - 0.2))
+    assert wrong.startswith("was refused to a, who had it until 9.998")
+    assert leased().refused(FIRST, heard("a", LEASE_S)) == []
+
+
+def test_a_lease_that_was_given_up_or_is_over_may_be_refused() -> None:
+    given_up, over = leased(), leased()
+    given_up.giving_up(FIRST)
+    assert over.granted(SECOND, heard("b", LEASE_S), NEVER_COMMITTED, ()) == []
+    assert [queue.refused(FIRST, heard("a", LEASE_S + 1)) for queue in (given_up, over)] == [[], []]
+
+
 def test_what_its_owner_gives_up_may_be_anybody_s_at_once_and_for_good() -> None:
     """That request may arrive after one that renews the lease."""
     queue = leased()
@@ -93,7 +106,7 @@ def test_a_commit_of_a_term_that_is_over_is_never_there() -> None:
 def test_a_commit_that_was_refused_is_not_there() -> None:
     queue = leased(committed=7)
     queue.committing(FIRST, 9)
-    queue.refused(FIRST, 9)
+    queue.not_committed(FIRST, 9)
     assert queue.values == {7}
 
 
