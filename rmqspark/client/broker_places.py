@@ -47,9 +47,13 @@ class BrokerPlaces:
         if lowest_id != MASTER_ID:
             self._looked_ms[broker_name] = self._clock.monotonic_ms()
 
+    def is_headless(self, broker_name: str) -> bool:
+        """Whether only a slave of it is known."""
+        return broker_name in self._looked_ms
+
     def masters(self) -> dict[str, str]:
         """The addresses of those whose master is known."""
-        return {name: address for name, address in self._addresses.items() if name not in self._looked_ms}
+        return {name: address for name, address in self._addresses.items() if not self.is_headless(name)}
 
     def hear(self, masters: Mapping[str, str]) -> None:
         """What somebody else knows: it counts where nothing is known here, and the name servers, which are asked first,

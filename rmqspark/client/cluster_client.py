@@ -235,6 +235,10 @@ class ClusterClient(ClosedByWith):
             )
         return address
 
+    def is_headless(self, broker_name: str) -> bool:
+        """Whether `broker` is a slave, for all that is known: it decides nothing."""
+        return self._places.is_headless(broker_name)
+
     def known_masters(self) -> dict[str, str]:
         """The addresses of the brokers whose master is known to this client."""
         with self._lock:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqspark.client.futures import failing, then
 from rmqspark.client.group_reading import members
-from rmqspark.errors import RmqError
+from rmqspark.errors import RmqError, Unreachable
 from rmqspark.protocol.bodies.client import BROADCASTING, CLUSTERING, CONSUME_PASSIVELY, ConsumerData, HeartbeatData
 
 if TYPE_CHECKING:
@@ -64,7 +64,8 @@ class Membership(NamedTuple):
         wait([self._submit_leave(name) for name in broker_names], GOOD_BYE_S)
 
     def lock(self, queues: Collection[MessageQueue]) -> tuple[set[MessageQueue], set[MessageQueue]]:
-        """LOCK_BATCH_MQ: takes or renews locks. Those that are held now, and those of which no broker told."""
+        """LOCK_BATCH_MQ: takes or renews locks. Those that are held now, and those of which no broker told. Slaves are
+        not asked, as by RocketMQ's clients: their masters would not know of it."""
         held: set[MessageQueue] = set()
         unknown: set[MessageQueue] = set()
         asked = []
@@ -107,6 +108,8 @@ class Membership(NamedTuple):
             return None
 
     def _submit_lock(self, broker_name: str, queues: Collection[MessageQueue]) -> Future[set[MessageQueue]]:
+        if self.cluster.is_headless(broker_name):
+            return failing(Unreachable("Only a slave is there, which decides nothing.", address=broker_name))
         try:
             return self.cluster.broker(broker_name).submit_lock(self.group, self.cluster.client_id, queues)
         except RmqError as error:

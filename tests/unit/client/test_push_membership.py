@@ -15,8 +15,8 @@ from rmqspark.model import MessageQueue
 from rmqspark.protocol.codes import ResponseCode
 from rmqspark.remoting.response import Response
 
-HANGS, AWAY, SERVES = "broker-a", "broker-b", "broker-c"
-QUEUES = [MessageQueue("orders", name, 0) for name in (HANGS, AWAY, SERVES)]
+HANGS, AWAY, SLAVE, SERVES = "broker-a", "broker-b", "broker-c", "broker-d"
+QUEUES = [MessageQueue("orders", name, 0) for name in (HANGS, AWAY, SLAVE, SERVES)]
 NOBODY = Unreachable("Nobody is there.", address="nowhere")
 BUSY = Response(ResponseCode.SYSTEM_BUSY, 0, "too many", 0, {}, b"")
 
@@ -36,6 +36,9 @@ class Brokers:
     def __init__(self, late: object) -> None:
         self._late = late
         self._waiting = Late()
+
+    def is_headless(self, name: str) -> bool:
+        return name == SLAVE
 
     def broker(self, name: str) -> SimpleNamespace:
         if name == AWAY:
@@ -68,4 +71,4 @@ def test_heartbeats() -> None:
 
 def test_locks() -> None:
     """Those that are held now, and those of which no broker told."""
-    assert member_at(Brokers(set())).lock(QUEUES) == ({QUEUES[2]}, {QUEUES[1]})
+    assert member_at(Brokers(set())).lock(QUEUES) == ({QUEUES[3]}, {QUEUES[1], QUEUES[2]})
