@@ -8,6 +8,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rmqspark.broker import locks
 from rmqspark.broker.delays.delayed_messages import DelayedMessages
 from rmqspark.broker.delays.deliveries import Deliveries
 from rmqspark.broker.flusher import Flusher
@@ -37,6 +38,7 @@ from rmqspark.txn.participant.resolver import Resolver
 if TYPE_CHECKING:
     import pytest
 
+    from rmqspark.broker.locks import QueueLock
     from rmqspark.txn.participant.half_batch import HalfBatch
 
 
@@ -133,6 +135,10 @@ def _kept_whoever_has_it(
     self: QueueLocks, group: str, _client: str, leases: Any, _now_ms: int, _run: int = 0
 ) -> list[Any]:
     return list(leases)
+
+
+def _is_of_any_run(lock: QueueLock, client_id: str, _run: int) -> bool:
+    return lock.client_id == client_id
 
 
 # --- slaves ----------------------------------------------------------------------------------------------------------
@@ -248,6 +254,12 @@ BUGS = (
     _bug("lease answered before it is on disk", 60_179, (GroupLeases, "is_safe", True)),
     _bug("how far a shared group is only in the table", 60_179, (OffsetLog, "_write", _nothing)),
     _bug("committed under a lease that ran out", 60_243, (QueueLocks, "keep", _kept_whoever_has_it)),
+    _bug(
+        "lease used by a run that another has followed",
+        60_243,
+        (QueueLocks, "check_run", _nothing),
+        (locks, "_is_own", _is_of_any_run),
+    ),
     _bug("leases forgotten by a start", 60_179, (QueueLocks, "load", _nothing)),
     _bug("delivered again after a crash", 205, (Deliveries, "sources_from", _none_delivered)),
     _bug("delayed for half of its time", 231, (DelayedMessages, "__init__", _half_as_long)),

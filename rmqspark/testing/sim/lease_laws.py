@@ -40,6 +40,7 @@ class LeasedQueue:
 
     def __init__(self) -> None:
         self._term = Term(0, 0)  # the latest that anybody has heard of
+        self._begun_s = inf  # when its owner heard of it
         self._owner = ""
         self._sure_s = (inf, -inf)  # from when on, up to when, nobody else can have got the queue
         self._given_up: set[Term] = set()
@@ -83,12 +84,15 @@ class LeasedQueue:
         if term == self._term:
             self._sure_s = (inf, -inf)
 
-    def kept(self, term: Term, heard: Heard) -> None:
+    def kept(self, term: Term, heard: Heard) -> list[str]:
         """The lease was renewed."""
+        if term < self._term and heard.sent_s >= self._begun_s:
+            return [f"was kept for {heard.member} under {term}, though {self._term} of {self._owner} had begun"]
         if term == self._term and term not in self._given_up:
             since_s, until_s = self._sure_s
             renewed_until_s = heard.sent_s + heard.lease_s - _ROUNDED_S
             self._sure_s = min(since_s, heard.answered_s), max(until_s, renewed_until_s)
+        return []
 
     def granted(self, term: Term, heard: Heard, told: int, excused: Collection[int]) -> list[str]:
         """Somebody was given the queue, and told where its group is."""
@@ -96,7 +100,7 @@ class LeasedQueue:
             return []  # over before its owner heard of it
         wrong = list(self._wrong_with(term, heard, told, excused))
         if term != self._term:
-            self._sure_s = (inf, -inf)
+            self._sure_s, self._begun_s = (inf, -inf), heard.answered_s
         self._term, self._owner, self._committed = term, heard.member, {told}
         self.kept(term, heard)
         return wrong

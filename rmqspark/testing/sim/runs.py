@@ -45,6 +45,7 @@ SOMETIMES = (
     "queue leased",
     "lease lost",
     "query began anew",
+    "frozen query went on",
     "message expired",
     "slave made the master",
     "slave made the master lacked what was not promised",

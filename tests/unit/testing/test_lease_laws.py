@@ -80,6 +80,15 @@ def test_its_owner_s_next_run_has_it_at_once_under_the_same_number() -> None:
     assert queue.granted(SECOND, heard("b", 2.0), 7, ()) != []
 
 
+def test_a_run_that_another_has_followed_keeps_nothing() -> None:
+    """What it had asked for before that was heard of may be answered later."""
+    queue = leased()
+    assert queue.granted(AGAIN, heard("a", 1.0), NEVER_COMMITTED, ()) == []
+    assert queue.kept(FIRST, heard("a", 1.0, took_s=5.0)) == []
+    (wrong,) = queue.kept(FIRST, heard("a", 2.0))
+    assert wrong == f"was kept for a under {FIRST}, though {AGAIN} of a had begun"
+
+
 @pytest.mark.parametrize("told", [NEVER_COMMITTED, 6, 8])
 def test_who_gets_a_queue_begins_where_the_last_owner_was(told: int) -> None:
     (wrong,) = leased(committed=7).granted(SECOND, heard("b", LEASE_S), told, ())
