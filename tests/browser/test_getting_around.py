@@ -39,7 +39,7 @@ def test_keys(filled: Console, opened: Open) -> None:
     expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
     page.keyboard.type("ga")  # keys are the dialog's as long as it is open
     page.keyboard.press("Escape")
-    expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(page.locator("dialog")).to_have_count(0)  # the server, which ignores keys beside a dialog, knows it, too
     page.keyboard.press("/")
     found = page.get_by_role("dialog", name="Search")
     found.get_by_role("searchbox").press_sequentially("ord")
