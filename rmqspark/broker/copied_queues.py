@@ -38,7 +38,7 @@ class CopiedQueues:
 
     def require_proven(self) -> None:
         """Raises Busy where this may have been the master, and its successor may have other messages."""
-        if self._is_slave and self._store.replica.is_doubtful:
+        if self._is_slave and self._store.lineage.is_doubtful:
             raise Busy(
                 "This slave's store was not a slave's before, and has not been compared with its master's yet.",
                 hint="It is read once that was done.",

@@ -54,14 +54,14 @@ class MasterRole:
         self._whereabouts = given.whereabouts
         self._store = store
         self._config = config
-        if store.replica.end_following():
+        if store.lineage.end_following():
             log.warning("this store was a slave's, it is a master's now", incarnation=store.incarnation)
-            if not store.replica.is_known:
+            if not store.lineage.is_known:
                 log.error(
                     "its master never told it topics, groups and offsets: what its log says of them is all there is",
                     hint="Make the topics that are missing at once: what waits for one that is not there is dropped.",
                 )
-        tables.locks.begin_term(store.replica.successions)
+        tables.locks.begin_term(store.lineage.successions)
         self.master = Master(
             store,
             given.store_config.mapped_file_size_commit_log,
@@ -121,7 +121,7 @@ class SlaveRole:
         self._now_ms = given.clock.now_ms
         self._ha_master_address = config.ha_master_address
         self._cuts_all = config.ha_cut_tail
-        self._replica = store.replica
+        self._lineage = store.lineage
         self._sync_interval_ms = config.slave_sync_interval
         self._sync_flush = given.store_config.syncs_flush
         self._flusher = flusher
@@ -149,7 +149,7 @@ class SlaveRole:
     def look_interval_ms(self) -> int:
         """Between two looks at the master's tables; short until one was through, for made the master before, this
         broker would know neither topics nor groups."""
-        return self._sync_interval_ms if self._replica.is_known else min(_FIRST_LOOKS_MS, self._sync_interval_ms)
+        return self._sync_interval_ms if self._lineage.is_known else min(_FIRST_LOOKS_MS, self._sync_interval_ms)
 
     async def stop(self) -> None:
         """Asks the master no more."""

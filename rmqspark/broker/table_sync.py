@@ -69,6 +69,7 @@ class TableSync:
         """`is_copy` says whether the log is known to be the master's; `accounts` is None where there are no users."""
         self._tables = tables
         self._replica = store.replica
+        self._lineage = store.lineage
         self._deletions = store.deletions
         self._is_copy = is_copy
         self._access = access
@@ -199,14 +200,14 @@ class TableSync:
         try:
             master = CapabilitiesBody.decode((await ask(RequestCode.RMQ_CAPABILITIES)).body)
         except NotSupported:
-            self._replica.keep_identity()
+            self._lineage.keep()
             return
         if self._is_copy():
             self._adopt(master)
 
     def _adopt(self, master: CapabilitiesBody) -> None:
         try:
-            self._replica.adopt_identity(master.storeId, master.incarnation)
+            self._lineage.adopt(master.storeId, master.incarnation)
         except ValueError as error:
             raise BodyError(f"The master says of its store what cannot be: {error}.") from error
 

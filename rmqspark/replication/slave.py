@@ -135,7 +135,7 @@ class Slave:
         if self._master != master:
             raise EOFError("another master is followed from now on")
         self._window.reset()
-        self._replica.proven()
+        self._replica.lineage.proven()
         log.info("the log is the master's, going on from its end", master=master, at=self._replica.end_offset)
         self.is_connected, self.trouble = True, ""
 

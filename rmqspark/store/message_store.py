@@ -67,6 +67,7 @@ class MessageStore:
         self.queues: Final = storeys.readable_queues
         self.deletions: Final = storeys.topic_deletions
         self.replica: Final = storeys.replica
+        self.lineage: Final = storeys.lineage
         self.damage: Final = damage
 
     @classmethod

@@ -17,12 +17,10 @@ from rmqspark.errors import RecordError, StoreError
 from rmqspark.protocol.records.record import BLANK_BYTES, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_RECORD_BYTES, SIZE_MAGIC
 from rmqspark.protocol.records.record_batch import RecordBatch
 from rmqspark.store.dispatcher import Dispatch
-from rmqspark.store.files import read_whole, write_whole
 from rmqspark.store.log.commit_log import Placement
 from rmqspark.store.recovery.redispatch import Redispatcher
 from rmqspark.store.recovery.scan import LogScan, Records, whole_records
 from rmqspark.store.replicated_entries import ReplicatedEntries
-from rmqspark.store.tail_cut import TailCut
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,15 +30,11 @@ if TYPE_CHECKING:
     from rmqspark.store.appending.writer import Writer
     from rmqspark.store.contents import Contents
     from rmqspark.store.dispatcher import Dispatcher, Queued
-    from rmqspark.store.files import FileSystem
     from rmqspark.store.flush import Flusher
-    from rmqspark.store.identity import StoreIdentity
+    from rmqspark.store.lineage import Lineage
+    from rmqspark.store.tail_cut import TailCut
 
-FOLLOWING: Final = "following"  # a file that is there from the first start as a slave's store to the next as a master's
-_IS_KNOWN: Final = b"known\n"  # its content, once the master has said whose store this is a copy of
 _KNOWN_MAGICS: Final = (MAGIC_V1, MAGIC_V2, MAGIC_BLANK)
-SUCCESSION: Final = 1_000_000
-"""By how much the incarnation rises when a slave is made the master. A crash of the master raises its own by one."""
 MOST_RECORD_BYTES: Final = 32 << 20
 MOST_BLANK_BYTES: Final = 256 << 20  # what found no room in a file in one piece: a batch of the smallest messages, say
 
@@ -50,60 +44,28 @@ class ReplicaLog:
 
     def __init__(
         self,
-        files: FileSystem,
         contents: Contents,
         dispatcher: Dispatcher,
         writer: Writer,
         gate: WriteGate,
         flusher: Flusher,
-        identity: StoreIdentity,
+        tail_cut: TailCut,
+        lineage: Lineage,
     ) -> None:
-        self._files = files
         self._log, self._queues, self._index = contents.log, contents.queues, contents.index
         self._dispatcher = dispatcher
         self._writer = writer
         self._gate = gate
         self._flusher = flusher
-        self._identity = identity
-        self._tail_cut = TailCut(files, contents, dispatcher, gate, flusher, identity)
+        self._tail_cut = tail_cut
         self._redispatcher = Redispatcher(contents.queues, contents.deletions)
-        self.is_known = False
-        """Whether the store's identity is that of the master's: not before that has said it for the first time."""
-        self.is_doubtful = False
-        """Whether this was another's store than a slave's, and no master has said yet that it has the same: what a
-        master that was away had stored last its successor may have lost, and given its offsets to others."""
+        self.lineage: Final = lineage
         self._master_begin: int | None = None  # physical offset, as last heard in this life
 
     def open_for_master(self) -> None:
         """Nothing else is written from now on: whatever is sent here is refused. Raises OSError."""
-        if self._files.exists(FOLLOWING):
-            self.is_known = read_whole(self._files, FOLLOWING) == _IS_KNOWN
-        else:
-            write_whole(self._files, FOLLOWING, b"")
-            self._files.sync_directory("")
-        self.is_doubtful = not self.is_known and not self.is_empty
+        self.lineage.begin_following(is_empty=self.is_empty)
         self._gate.reserve_for_master("This broker is a slave, it takes no messages.", "Send to the master.")
-
-    def proven(self) -> None:
-        """All that is here the master has, too."""
-        self.is_doubtful = False
-
-    def end_following(self) -> bool:
-        """To be called before messages are taken; whether this was a slave's store. Its master may have had more, which
-        was read there: offsets that follow mean other messages, so the incarnation rises, and beyond all that the
-        master can have come to since it was asked last. Raises OSError."""
-        if not self._files.exists(FOLLOWING):
-            return False
-        self.is_known = read_whole(self._files, FOLLOWING) == _IS_KNOWN
-        self._identity.raise_incarnation(by=SUCCESSION)
-        self._files.unlink(FOLLOWING)
-        self._files.sync_directory("")
-        return True
-
-    @property
-    def successions(self) -> int:
-        """How often one of the copies of this store has taken another's place as the master."""
-        return self._identity.incarnation // SUCCESSION
 
     def master_begins_at(self, physical_offset: int) -> None:
         """Where the master's log begins by now, or later."""
@@ -118,17 +80,6 @@ class ReplicaLog:
     def is_whole(self) -> bool:
         """Whether this log is known to begin no later than the master's."""
         return self._master_begin is not None and self.start_offset <= self._master_begin
-
-    def adopt_identity(self, store_id: str, incarnation: int) -> None:
-        """This is a copy of the master's store: offsets mean the same here. Raises ValueError, OSError."""
-        self._identity.adopt(store_id, incarnation)
-        self.keep_identity()
-
-    def keep_identity(self) -> None:
-        """The master, a stock one, has no identity to take over. Raises OSError."""
-        if not self.is_known:
-            write_whole(self._files, FOLLOWING, _IS_KNOWN)
-            self.is_known = True
 
     @property
     def start_offset(self) -> int:

@@ -23,6 +23,7 @@ from rmqspark.store.expiry import Expiry
 from rmqspark.store.flush import Flusher
 from rmqspark.store.identity import StoreIdentity
 from rmqspark.store.index.index import Index
+from rmqspark.store.lineage import Lineage
 from rmqspark.store.log.commit_log import CommitLog
 from rmqspark.store.log.segment import SegmentFiles
 from rmqspark.store.queues.consume_queues import ConsumeQueues
@@ -36,6 +37,7 @@ from rmqspark.store.reading.time_search import TimeSearch
 from rmqspark.store.recovery import run_marker
 from rmqspark.store.recovery.recovery import Recovery
 from rmqspark.store.replica import ReplicaLog
+from rmqspark.store.tail_cut import TailCut
 from rmqspark.store.topic_deletions import TopicDeletions
 
 if TYPE_CHECKING:
@@ -113,7 +115,9 @@ class Storeys:
         """Topics, what a master does not have, and what has had its time."""
         contents, dispatcher, flusher, writer = self.contents, self.dispatcher, self.flusher, self.writer
         self.topic_deletions = TopicDeletions(contents, dispatcher, flusher, writer, self.times, clock)
-        self.replica = ReplicaLog(self.files, contents, dispatcher, writer, self.gate, flusher, self.identity)
+        self.lineage = Lineage(self.files, self.identity)
+        tail_cut = TailCut(self.files, contents, dispatcher, self.gate, flusher, self.identity)
+        self.replica = ReplicaLog(contents, dispatcher, writer, self.gate, flusher, tail_cut, self.lineage)
         self.expiry = Expiry(self._config, self.files, contents, self.checkpoint_file, self.gate)
 
     def recover(self) -> tuple[Damage, ...]:

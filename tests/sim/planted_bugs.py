@@ -28,7 +28,7 @@ from rmqspark.remoting.receive import FrameReceiver
 from rmqspark.remoting.server_connection import ServerConnection
 from rmqspark.replication.slave import _Session
 from rmqspark.store.appending.writer import Writer
-from rmqspark.store.replica import FOLLOWING, ReplicaLog
+from rmqspark.store.lineage import FOLLOWING, Lineage
 from rmqspark.threads import in_thread
 from rmqspark.txn.coordinator.journal import Journal
 from rmqspark.txn.half_messages.half_ledger import Outcome
@@ -154,7 +154,7 @@ def _take_and_confirm(self: _Session, transfers: Any, take: Any = _Session._take
     return take(self, transfers)
 
 
-def _unnoticed_by_readers(self: ReplicaLog) -> bool:
+def _unnoticed_by_readers(self: Lineage) -> bool:
     was_there = self._files.exists(FOLLOWING)
     if was_there:
         self._files.unlink(FOLLOWING)
@@ -239,7 +239,7 @@ BUGS = (
     _bug("committed offsets not written", 531, (ConsumerOffsets, "_store", _store_unnoticed)),
     _bug("sender does not wait for slaves", 7, (ReplicaWaiters, "when_confirmed", _confirmed_unseen)),
     _bug("slave confirms before it writes", 7010, (_Session, "_take", _take_and_confirm)),
-    _bug("made the master without a word", 50_025, (ReplicaLog, "end_following", _unnoticed_by_readers)),
+    _bug("made the master without a word", 50_025, (Lineage, "end_following", _unnoticed_by_readers)),
     _bug("decision answered before a slave has it", 54_066, (Safety, "flushed", _flushed_here_alone)),
     _bug("half batch readable before it is decided", 15, (Resolver, "take", _take_and_append)),
     _bug("version completed twice", 84, (Participant, "is_completed", _never_completed)),

@@ -52,7 +52,7 @@ class CapabilityHandlers:
         """Busy while a slave's store is a copy of it does not know whose: who notes its offsets under an identity that
         it will not keep would find another store later."""
         del request
-        if self._body.slave and not self._store.replica.is_known:
+        if self._body.slave and not self._store.lineage.is_known:
             raise Busy(
                 "This slave has not heard from its master yet, whose store it copies.",
                 hint="Start the master; it takes ten seconds from then on.",

@@ -131,7 +131,7 @@ class PullHandlers:
             code = ResponseCode.PULL_NOT_FOUND
         if config.is_slave and code == ResponseCode.PULL_OFFSET_MOVED:
             return self._masters_reply(permit, queue_offset, result, result.status)
-        if config.is_slave and self._store.replica.is_doubtful:
+        if config.is_slave and self._store.lineage.is_doubtful:
             return self._masters_reply(permit, queue_offset, result, ReadStatus.OFFSET_OVERFLOW_BADLY)
         if result.status is ReadStatus.OFFSET_OVERFLOW_BADLY:
             next_offset = self._place_of(header, result)

@@ -75,7 +75,7 @@ def is_copied(master: Node, slave: Node) -> bool:
         return False
     if not _store_of(slave).end_offset:  # then there is nothing by which the two could know each other again
         return False
-    if not _store_of(slave).replica.is_known:
+    if not _store_of(slave).lineage.is_known:
         return False
     known: list[BrokerTables] = [node.server._parts.tables for node in (master, slave)]
     masters, slaves = ({topic.topicName for topic in tables.topics} for tables in known)

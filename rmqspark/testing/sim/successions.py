@@ -9,12 +9,15 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from rmqspark.broker.replicating import MasterRole
 from rmqspark.message_queue import MessageQueue
-from rmqspark.store.replica import ReplicaLog
 from rmqspark.testing.sim.cluster import BrokerPlace, opened_by, place
 from rmqspark.testing.sim.loop import LIFE
 
 if TYPE_CHECKING:
+    from rmqspark.broker.parts import Given
+    from rmqspark.store.message_store import MessageStore
+    from rmqspark.store.replica import ReplicaLog
     from rmqspark.testing.sim.cluster import Cluster, Plan
     from rmqspark.testing.sim.world import World
 
@@ -105,7 +108,7 @@ class Heirs:
         """The same, for all promotions."""
 
     def watch(self) -> None:
-        self._world.replaced.append((ReplicaLog, "end_following", self._watched(ReplicaLog.end_following)))
+        self._world.replaced.append((MasterRole, "__init__", self._watched(MasterRole.__init__)))
 
     def lost(self, name: str, shown: int, ends: dict[MessageQueue, int]) -> None:
         self._shown[name] = shown, ends
@@ -134,13 +137,13 @@ class Heirs:
             return False
         return raised_by == self.raised.get(name, 0)
 
-    def _watched(self, end_following: Any) -> Any:
-        def watched(replica: ReplicaLog) -> Any:
+    def _watched(self, begin: Any) -> Any:
+        def watched(role: MasterRole, given: Given, store: MessageStore, *others: Any) -> None:
             life = LIFE.get()
             name = self._waited_for.get(life.host, "") if life is not None else ""
             if name in self._shown:
-                self._compare(name, replica)
-            return end_following(replica)
+                self._compare(name, store.replica)
+            begin(role, given, store, *others)
 
         return watched
 

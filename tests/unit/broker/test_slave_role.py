@@ -156,7 +156,7 @@ async def test_timed_messages_come_once_though_a_tail_of_the_first_masters_log_i
         await until(lambda: first.store.end_offset == second.store.end_offset > shared)
 
     first.reopen()
-    first.store.replica.end_following()
+    first.store.lineage.end_following()
     await be_master(first)
     assert first.bodies("orders", 0) == [b"timed"]
 
@@ -207,7 +207,7 @@ def test_the_first_look_at_a_masters_tables_comes_soon() -> None:
     """Made the master before it, a slave would know neither topics nor groups; after a start it has those of before."""
     role = slave_role(CONFIG, bench := StoreBench())
     assert role.look_interval_ms == 1_000
-    bench.store.replica.adopt_identity("a" * 32, 1)
+    bench.store.lineage.adopt("a" * 32, 1)
     assert role.look_interval_ms == 10_000
     bench.reopen()
     assert slave_role(CONFIG, bench).look_interval_ms == 10_000
@@ -222,7 +222,7 @@ def test_a_slave_that_never_heard_its_masters_tables_and_is_made_the_master_says
     bench = StoreBench()
     bench.store.replica.open_for_master()
     if was_told:
-        bench.store.replica.adopt_identity("a" * 32, 1)
+        bench.store.lineage.adopt("a" * 32, 1)
     bench.reopen()
     with capture_logs() as logs:
         MasterRole(given(BrokerConfig(), bench), bench.store, tables_of(bench), None)

@@ -138,11 +138,11 @@ async def test_what_a_slave_knows_of_its_master() -> None:
     copy.reopen()
     served = serving(original, WHOLE)
     async with following(copy, (await served.__aenter__()).port) as slave:
-        assert copy.store.replica.is_doubtful
+        assert copy.store.lineage.is_doubtful
         assert (slave.heard_ms, slave.reported_ms) == (0, 0)
         await until(lambda: slave.is_connected)
         now_ms = copy.clock.now_ms()
-        assert not copy.store.replica.is_doubtful
+        assert not copy.store.lineage.is_doubtful
         assert (slave.heard_ms, slave.reported_ms) == (now_ms, now_ms)
         copy.clock.advance(ms=1_000)
         await until(lambda: slave.heard_ms == slave.reported_ms == now_ms + 1_000)

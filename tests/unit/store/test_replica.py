@@ -184,12 +184,12 @@ def test_a_slave_made_the_master_is_in_no_incarnation_that_its_master_was_in(cra
     """Crashes of the master raise its own, and a slave hears of that when it looks next, or never."""
     bench = StoreBench()
     bench.store.replica.open_for_master()
-    bench.store.replica.adopt_identity("5f" * 16, 7)
+    bench.store.lineage.adopt("5f" * 16, 7)
     bench.reopen()
     assert (bench.store.store_id, bench.store.incarnation) == ("5f" * 16, 7)
-    assert bench.store.replica.end_following()
+    assert bench.store.lineage.end_following()
     assert bench.store.incarnation > 7 + crashes
-    assert not bench.store.replica.end_following()
+    assert not bench.store.lineage.end_following()
 
 
 def test_files_of_another_length_are_refused() -> None:

@@ -162,7 +162,7 @@ async def test_a_start_noted_in_another_log_is_not_believed(desk: Desk) -> None:
     desk.store.replica.cut(cut_at)
     desk.store.close()
     desk.open()
-    desk.store.replica.end_following()
+    desk.store.lineage.end_following()
     desk.journal.record([VersionBegun(T, number, 0) for number in range(5)])
     desk.store.close()
     desk.open()
