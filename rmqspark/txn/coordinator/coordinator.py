@@ -1,7 +1,7 @@
 """The coordinator: asks the ledger, writes what it decides, flushes, and only then answers (docs/exactly-once.md).
 
     PREPARE   ledger → events on disk → may this attempt write?
-    DECIDE    ledger → votes of all brokers → leases of shared groups → decision on disk → completion → answer
+    DECIDE    ledger → votes of all brokers → leases of shared groups → decision on disk → groups → completion → answer
     STATUS    ledger → (asked by a driver: closed on disk) → how it stands
     ABORT     the same, asked by a driver that gives up
 
@@ -21,13 +21,14 @@ from rmqspark.protocol.headers.txn import NO_VERSION, TxnOutcome
 from rmqspark.protocol.names import check_transactional
 from rmqspark.txn.coordinator.confirmations import Confirmations
 from rmqspark.txn.coordinator.events import RunOpened
+from rmqspark.txn.coordinator.following import Following
 from rmqspark.txn.coordinator.ledger import CLOCK, DRIVER, Answer, is_open
 from rmqspark.txn.coordinator.proposals import Proposals
 from rmqspark.txn.coordinator.turns import Turns
 from rmqspark.txn.coordinator.voting import Voting
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import Awaitable, Callable, Iterable, Iterator
 
     from rmqspark.clock import Clock
     from rmqspark.protocol.bodies.txn import TxnDecision
@@ -76,7 +77,7 @@ class Coordinator:
         self._rollout = rollout
         self._voting = Voting(rollout, participant)
         self._leases = leases
-        self._on_decided = on_decided
+        self._following = Following(on_decided)
         self._clock = clock
         self._uptime = uptime
         self._confirmations = Confirmations(self._confirm)
@@ -107,7 +108,7 @@ class Coordinator:
             )
             if transactional_id in self._ledger and any(isinstance(event, RunOpened) for event in answer.events):
                 await self._owners.refuse_second(transactional_id)
-            return await self._give(answer)
+            return await self._tell(transactional_id, answer)
 
     async def decide(self, transactional_id: str, run: str, epoch: int, version: int, decision: TxnDecision) -> Ruling:
         """Commits a version, if every broker has what is said. COMMITTED, ALREADY_COMMITTED, FENCED, STALE, REFUSED.
@@ -122,7 +123,7 @@ class Coordinator:
             with self._warning(transactional_id):
                 answer = self._ledger.decide(transactional_id, run, epoch, version, decision)
             if answer is not None:
-                return await self._finish(transactional_id, version, await self._give(answer))
+                return await self._finish(transactional_id, version, await self._tell(transactional_id, answer))
             return await self._put_to_vote(transactional_id, epoch, version, decision)
 
     async def status(self, transactional_id: str, epoch: int, version: int, *, fence: bool) -> Ruling:
@@ -149,7 +150,7 @@ class Coordinator:
         async with self._turns.of(transactional_id):
             with self._warning(transactional_id):
                 answer = self._ledger.close(transactional_id, epoch, version, self._clock.now_ms(), by)
-            ruling = await self._finish(transactional_id, version, await self._give(answer))
+            ruling = await self._finish(transactional_id, version, await self._tell(transactional_id, answer))
             if answer.outcome is not TxnOutcome.FENCED or answer.epoch != epoch or ruling.remark:
                 return ruling
             return ruling._replace(remark=self._rollout.obstacles(self._ledger.require(transactional_id)) or None)
@@ -182,8 +183,19 @@ class Coordinator:
             for broker in txn.brokers_left():
                 due.setdefault(broker, []).append(txn)
         self._pending = set(pending)
-        await self._confirmations.ask(due if due and await self._is_kept() else {})
+        left = self._following.left()
+        is_kept = bool(due or left) and await self._is_kept()
+        if is_kept:
+            await self._follow(left)
+        await self._confirmations.ask(due if is_kept else {})
         self._rollout.forget_finished()
+
+    async def _follow(self, transactional_ids: Iterable[str]) -> None:
+        """Those of which a request is under way do so themselves."""
+        for transactional_id in transactional_ids:
+            if not self._turns.is_taken(transactional_id):
+                async with self._turns.of(transactional_id):
+                    await self._following.catch_up(transactional_id)
 
     async def _is_kept(self) -> bool:
         """Whether all that was decided is where it has to be. A slave may be away for long: that is logged once."""
@@ -250,11 +262,13 @@ class Coordinator:
 
     async def _decided(self, txn: Transaction, version: int, decision: TxnDecision, answer: Answer) -> Ruling:
         """What follows from a vote of all brokers, whether or not the version was closed while they voted."""
-        ruling = await self._give(answer)
+        self._journal.record(answer.events)
+        if answer.outcome is TxnOutcome.COMMITTED:
+            self._following.note(txn.transactional_id, version, decision)
+        ruling = await self._give(answer._replace(events=()))
         self._proposals.forget(txn.transactional_id)
         fault_point("after_decide")
-        if answer.outcome is TxnOutcome.COMMITTED:
-            await self._on_decided(decision)
+        await self._following.catch_up(txn.transactional_id)
         return await self._finish(txn.transactional_id, version, ruling)
 
     async def _commit_by_hand(self, txn: Transaction, version: int, who: str) -> Ruling:
@@ -267,7 +281,8 @@ class Coordinator:
 
     async def _decided_before(self, txn: Transaction, version: int) -> Ruling:
         """What an operator is told who comes too late: REFUSED where it is not remembered, so not for us to say how."""
-        ruling = await self._give(self._ledger.status(txn.transactional_id, txn.epoch, version))
+        answer = self._ledger.status(txn.transactional_id, txn.epoch, version)
+        ruling = await self._tell(txn.transactional_id, answer)
         if ruling.answer.outcome is not TxnOutcome.COMMITTED:
             return _refused(
                 f"Version {version} is older than {txn.last_version}, which is committed: what became of it stands."
@@ -281,6 +296,13 @@ class Coordinator:
         self._journal.record(answer.events)
         await self._journal.flushed()
         return Ruling(answer, remark=answer.reason)
+
+    async def _tell(self, transactional_id: str, answer: Answer) -> Ruling:
+        """The same in the id's turn. Groups go on behind what is decided before it is told, also where whoever had it
+        decided could not be told."""
+        ruling = await self._give(answer)
+        await self._following.catch_up(transactional_id)
+        return ruling
 
     async def _finish(self, transactional_id: str, version: int, ruling: Ruling) -> Ruling:
         """What is decided is completed before it is told: on the brokers of this version, with what comes first there.

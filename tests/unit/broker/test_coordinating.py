@@ -8,39 +8,62 @@ from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from rmqspark.broker.config import BrokerConfig
 from rmqspark.broker.coordinating import coordination
 from rmqspark.broker.group_leases import GroupLeases
 from rmqspark.broker.offset_log import OffsetLog
+from rmqspark.errors import SlaveNotAvailable
 from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.bodies.route import TopicConfig
-from rmqspark.protocol.bodies.txn import InputRange, TxnDecision
+from rmqspark.protocol.bodies.txn import HeldAttempt, InputRange, TxnDecision
 from rmqspark.protocol.headers.txn import TxnOutcome
+from rmqspark.txn.ports import VoteAnswer
 
 from ..store.store_bench import SMALL, StoreBench
 from .test_slave_role import given, tables_of
 
 if TYPE_CHECKING:
     from rmqspark.broker.tables import BrokerTables
+    from rmqspark.protocol.bodies.txn import OutputRange
     from rmqspark.txn.coordinator.coordination import Coordination
+    from rmqspark.txn.coordinator.coordinator import Ruling
+    from rmqspark.txn.ports import Complete, Vote
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 
 
 class OnDisk:
-    """Has all of a store's log on the disk at once."""
+    """Has all of a store's log on the disk at once; on a slave, where one is waited for, unless that is away."""
 
     def __init__(self, bench: StoreBench) -> None:
         self._bench = bench
+        self.away: SlaveNotAvailable | None = None
 
     async def flushed(self, end_offset: int) -> None:
         self._bench.store.flush()
+        if self.away is not None:
+            raise self.away
 
 
-def coordinating(bench: StoreBench, tables: BrokerTables) -> Coordination:
+class HoldsAll:
+    """A participant that says yes to all."""
+
+    def newest_epoch(self, transactional_id: str) -> int:
+        return 0
+
+    async def vote(self, request: Vote) -> VoteAnswer:
+        return VoteAnswer(yes=True)
+
+    async def complete(self, request: Complete) -> list[OutputRange]:
+        return []
+
+
+def coordinating(bench: StoreBench, tables: BrokerTables, disk: OnDisk | None = None) -> Coordination:
     appender: Any = SimpleNamespace(append_together=partial(bench.store.append, together=True))
-    nothing_held: Any = SimpleNamespace(newest_epoch=lambda _: 0)
-    safety: Any = OnDisk(bench)
+    nothing_held: Any = HoldsAll()
+    safety: Any = disk or OnDisk(bench)
     offset_log = OffsetLog(bench.store, tables.offsets, bench.clock, append=bench.store.append, flush_to=safety.flushed)
     offset_log.replay()
     leases = GroupLeases("broker-a", tables, offset_log, bench.clock)
@@ -70,3 +93,69 @@ def test_how_far_a_shared_group_is_outlives_a_kill_that_takes_its_member_too() -
     tables = tables_of(bench)
     coordinating(bench, tables)
     assert tables.offsets.committed("g", "orders", 0) == 3
+
+
+class Shared:
+    """A member of a shared group has read three messages of a queue of this broker, and writes them with a batch."""
+
+    def __init__(self) -> None:
+        self.bench = StoreBench(replace(SMALL, mapped_file_size_commit_log=1 << 16))
+        self.bench.send("orders", 0, b"1", b"2", b"3")
+        self.tables = tables_of(self.bench)
+        self.tables.topics.put(TopicConfig(topicName="orders", readQueueNums=1, writeQueueNums=1, perm=6), 0)
+        self.disk = OnDisk(self.bench)
+        self.coordination = coordinating(self.bench, self.tables, self.disk)
+        self.coordinator = self.coordination.coordinator
+        self.run = self.tables.locks.begin_run()
+        self.lease = self.tables.locks.take("g", "m", [QUEUE], self.bench.clock.monotonic_ms(), self.run)[QUEUE]
+        self.epoch = 0
+
+    async def prepare(self) -> None:
+        self.epoch = (await self.coordinator.prepare("T", "r", 0, "q")).answer.epoch
+
+    async def decide(self) -> Ruling:
+        read = InputRange("g", *QUEUE, 0, 3, member="m", lease=self.lease, run="r", leaseRun=self.run)
+        held = {"broker-a": [HeldAttempt(0, "x0", 1, 3)]}
+        decision = TxnDecision("q", held, rows=3, checksum="1", inputs=[read])
+        return await self.coordinator.decide("T", "r", self.epoch, 0, decision)
+
+    async def decide_without_slave(self) -> None:
+        """The decision stands, and its driver cannot be told: a slave may be made the master."""
+        await self.prepare()
+        self.disk.away = SlaveNotAvailable("no slave")
+        with pytest.raises(SlaveNotAvailable):
+            await self.decide()
+        assert self.committed is None
+        self.disk.away = None
+
+    @property
+    def committed(self) -> int | None:
+        return self.tables.offsets.committed("g", "orders", 0)
+
+
+def test_a_shared_group_goes_on_behind_a_batch_whose_driver_had_to_ask_twice() -> None:
+    """The slave was away when it was decided. Who hears that a batch is decided may die: the next member of the group
+    goes by where that is, and would write the batch once more."""
+    shared = Shared()
+
+    async def ask_twice() -> None:
+        await shared.decide_without_slave()
+        assert (await shared.decide()).answer.outcome is TxnOutcome.ALREADY_COMMITTED
+
+    asyncio.run(ask_twice())
+    assert shared.committed == 3
+
+
+def test_a_shared_group_goes_on_behind_a_batch_whose_driver_does_not_ask_again() -> None:
+    """It has died: the coordinator has the rows made readable by itself, and moves the group before it forgets what was
+    read."""
+    shared = Shared()
+
+    async def complete() -> None:
+        await shared.decide_without_slave()
+        for _ in range(3):
+            await shared.coordination.tick()
+        assert not shared.coordination.ledger.require("T").pending
+
+    asyncio.run(complete())
+    assert shared.committed == 3
