@@ -4,7 +4,7 @@ They are not in the log, so a slave asks for them every few seconds, as RocketMQ
 may be that old when the master is gone. Left out: message request modes (there is no POP), the timer wheel's metrics,
 resets that a reader was not told of yet. A table that does not come leaves the one there was. Delays that the master
 delivered to where this log has not come yet are not taken for delivered, nor half messages for ended that ended there,
-nor topics for deleted that were deleted there.
+nor topics for deleted that were deleted there; and none of it while this log may end otherwise than the master's.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class TableSync:
         text = (await ask(RequestCode.GET_ALL_DELAY_OFFSET)).body
         delays = DelayOffsetTable.decode(text) if text else None
         if delays is not None and delays.logOffset is not None:
-            if delays.logOffset <= self._replica.end_offset:
+            if self._is_copy() and delays.logOffset <= self._replica.end_offset:
                 tables.delays.follow(delays, now_ms)
             delays = None
         groups = SubscriptionGroupTable.decode((await ask(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)).body)

@@ -157,6 +157,30 @@ def test_delays_that_were_delivered_where_the_log_has_not_come_wait(monkeypatch:
     asyncio.run(talk())
 
 
+def test_delays_that_were_delivered_in_another_log_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slave's tail may not be its master's. As long as it is there, what the master has delivered in its place is not
+    here: made the master, the slave would pass over these messages."""
+
+    async def talk() -> None:
+        async with a_master() as master:
+            bench, clock = StoreBench(), ManualClock()
+            bench.send("orders", 0, b"what this slave alone has")
+            told = DelayOffsetTable({3: 7}, logOffset=bench.store.end_offset)
+            monkeypatch.setitem(TABLES, RequestCode.GET_ALL_DELAY_OFFSET, told.encode())
+            tables = BrokerTables(BrokerConfig(), MemoryFileSystem(), clock)
+            copies = [False, True]
+            sync = TableSync(tables, bench.store, lambda: copies[0], clock, OPEN)
+            sync.master = master.address
+            await sync.run_round()
+            assert tables.delays.next_offsets == {}
+            del copies[0]
+            await sync.run_round()
+            assert tables.delays.next_offsets == {3: 7}
+            await sync.close()
+
+    asyncio.run(talk())
+
+
 def test_half_messages_whose_ends_have_not_come_are_open(monkeypatch: pytest.MonkeyPatch) -> None:
     """A slave that takes its master's place would pass over those that ended where its log has not come to."""
 
