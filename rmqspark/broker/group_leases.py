@@ -68,13 +68,19 @@ class GroupLeases:
     @property
     def is_safe(self) -> bool:
         """Whether all that was given, given up and committed is where a start finds it."""
-        return self._tables.lease_file.is_saved and self._offset_log.is_safe
+        return self._offset_log.is_safe and self._are_tables_saved
 
     async def make_safe(self) -> None:
         """Returns when it is. Raises NotWritable."""
         await self._offset_log.make_safe()
-        if not self._tables.lease_file.is_saved:
+        if not self._are_tables_saved:
             await self._tables.save()
+
+    @property
+    def _are_tables_saved(self) -> bool:
+        """That of leases as it is now, that of offsets as far as the log does not have them."""
+        tables = self._tables
+        return tables.lease_file.is_saved and tables.offset_file.holds(self._offset_log.unlogged_revision)
 
     def _held(self, group: str, queue: MessageQueue, number: int) -> LeasedQueue:
         return LeasedQueue(*queue, number, self._committed(group, queue))

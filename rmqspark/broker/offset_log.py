@@ -66,6 +66,8 @@ class OffsetLog:
         self._flush_to = flush_to
         self._end_offset = 0  # physical: of the newest record
         self._safe_offset = 0
+        self.unlogged_revision = 0
+        """Of the table, since when it has all that could not be written."""
 
     def commit(self, group: str, positions: Mapping[MessageQueue, int]) -> None:
         """A group goes on there, in queues of this broker, or at their ends if these come first; where it is already,
@@ -93,6 +95,7 @@ class OffsetLog:
             (appended,) = self._append([Draft(GROUP_OFFSET_TOPIC, _QUEUE, record)])
         except RmqError as error:
             log.warning("how far a shared group is could not be logged, the table has it", reason=str(error))
+            self.unlogged_revision = self._offsets.revision
             return
         self._note(appended.queue_offset + 1)
         self._end_offset = self._store.end_offset
@@ -104,11 +107,11 @@ class OffsetLog:
 
     @property
     def is_safe(self) -> bool:
-        """Whether nothing was committed since `make_safe` has returned last."""
+        """Whether nothing was written since `make_safe` has returned last."""
         return self._end_offset <= self._safe_offset
 
     async def make_safe(self) -> None:
-        """Returns when what was committed so far is on disk, and on slaves where that is promised: one that is away is
+        """Returns when what was written so far is on disk, and on slaves where that is promised: one that is away is
         not waited for any longer than a sender would. Raises NotWritable."""
         if self.is_safe:
             return

@@ -42,7 +42,11 @@ class TableFile:
     @property
     def is_saved(self) -> bool:
         """Whether the file holds what the table holds now."""
-        return self._table.revision == self._saved_revision
+        return self.holds(self._table.revision)
+
+    def holds(self, revision: int) -> bool:
+        """Whether the file holds what the table held at that revision, or later."""
+        return self._saved_revision >= revision
 
     def snapshot(self) -> Callable[[], Awaitable[None]]:
         """What writes the table as it is now, whatever becomes of it until then; it raises NotWritable if it cannot.

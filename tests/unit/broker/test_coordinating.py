@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from errno import ENOSPC
 from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -14,8 +15,9 @@ from rmqspark.broker.config import BrokerConfig
 from rmqspark.broker.coordinating import coordination
 from rmqspark.broker.group_leases import GroupLeases
 from rmqspark.broker.offset_log import OffsetLog
-from rmqspark.errors import SlaveNotAvailable
+from rmqspark.errors import NotWritable, SlaveNotAvailable
 from rmqspark.message_queue import MessageQueue
+from rmqspark.protocol.bodies.client import LeasedQueue
 from rmqspark.protocol.bodies.route import TopicConfig
 from rmqspark.protocol.bodies.txn import HeldAttempt, InputRange, TxnDecision
 from rmqspark.protocol.headers.txn import TxnOutcome
@@ -60,13 +62,17 @@ class HoldsAll:
         return []
 
 
+def leases_of(bench: StoreBench, tables: BrokerTables, disk: OnDisk) -> GroupLeases:
+    offset_log = OffsetLog(bench.store, tables.offsets, bench.clock, append=bench.store.append, flush_to=disk.flushed)
+    offset_log.replay()
+    return GroupLeases("broker-a", tables, offset_log, bench.clock)
+
+
 def coordinating(bench: StoreBench, tables: BrokerTables, disk: OnDisk | None = None) -> Coordination:
     appender: Any = SimpleNamespace(append_together=partial(bench.store.append, together=True))
     nothing_held: Any = HoldsAll()
     safety: Any = disk or OnDisk(bench)
-    offset_log = OffsetLog(bench.store, tables.offsets, bench.clock, append=bench.store.append, flush_to=safety.flushed)
-    offset_log.replay()
-    leases = GroupLeases("broker-a", tables, offset_log, bench.clock)
+    leases = leases_of(bench, tables, safety)
     return coordination(given(BrokerConfig(), bench), bench.store, tables, safety, appender, nothing_held, leases)
 
 
@@ -159,3 +165,27 @@ def test_a_shared_group_goes_on_behind_a_batch_whose_driver_does_not_ask_again()
 
     asyncio.run(complete())
     assert shared.committed == 3
+
+
+def test_how_far_a_shared_group_is_outlives_a_kill_where_the_log_takes_no_more() -> None:
+    """The disk is full for messages. Nobody hears that the group has moved before the table is on disk: who coordinates
+    has room, and forgets what was read once he has heard."""
+    shared = Shared()
+    leases = leases_of(shared.bench, shared.tables, shared.disk)
+
+    async def move() -> None:
+        await shared.tables.save()
+        assert leases.is_safe
+        shared.bench.disk.fail_next("pwrite", OSError(ENOSPC, "full"))
+        assert leases.keep("g", "m", shared.run, [LeasedQueue(*QUEUE, shared.lease, 3)])
+        assert not leases.is_safe
+        shared.bench.disk.fail_next("rename", OSError(ENOSPC, "full"))
+        with pytest.raises(NotWritable):
+            await leases.make_safe()
+        assert not leases.is_safe
+        await leases.make_safe()
+        assert leases.is_safe
+
+    asyncio.run(move())
+    shared.bench.kill()
+    assert tables_of(shared.bench).offsets.committed("g", "orders", 0) == 3
