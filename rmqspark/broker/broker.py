@@ -25,6 +25,7 @@ from rmqspark.broker.tables import BrokerTables
 from rmqspark.broker.whereabouts import Whereabouts
 from rmqspark.clock import SteadyClock
 from rmqspark.store.message_store import MessageStore
+from rmqspark.threads import Once
 
 if TYPE_CHECKING:
     import os
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from rmqspark.clock import Clock
     from rmqspark.entropy import Entropy
     from rmqspark.remoting.limits import Limits
-    from rmqspark.store.appending.beside import Begin
+    from rmqspark.store.appending.beside import Begin, Work
     from rmqspark.store.appending.warming import WarmingPlan
     from rmqspark.store.config import StoreConfig
     from rmqspark.store.files import FileSystem
@@ -167,8 +168,17 @@ class Broker:
 
 
 def _a_thread(running: AsyncExitStack) -> Begin:
+    """Where none can be had, what is to be written is when it is waited for."""
     writing = running.enter_context(ThreadPoolExecutor(1, thread_name_prefix="log"))
-    return lambda work: writing.submit(work).result
+
+    def begin(work: Work) -> Work:
+        once = Once(work)
+        try:
+            return writing.submit(once).result
+        except RuntimeError:
+            return once
+
+    return begin
 
 
 def _exporter_of(config: BrokerConfig, parts: Parts) -> Exporter:

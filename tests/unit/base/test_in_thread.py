@@ -22,6 +22,28 @@ def test_results_and_errors_come_back() -> None:
         asyncio.run(in_thread(divmod, 7, 0))
 
 
+def test_work_is_done_where_no_thread_can_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once, though the pool has it still when it gets a thread: by then a file has other content, perhaps. What it
+    raises is told."""
+    done: list[str] = []
+
+    async def work() -> None:
+        with monkeypatch.context() as scarce:
+            scarce.setattr(threading.Thread, "start", no_thread)
+            await in_thread(done.append, "without a thread")
+            with pytest.raises(ZeroDivisionError):
+                await in_thread(divmod, 7, 0)
+        await in_thread(done.append, "with one")
+
+    asyncio.run(work())
+    assert done == ["without a thread", "with one"]
+
+
+def no_thread(_: threading.Thread) -> None:
+    """What Python says where a process may have no more of them."""
+    raise RuntimeError("can't start new thread")
+
+
 def test_cancelled_work_is_waited_for() -> None:
     """Whoever waits is cancelled only when the thread has ended, however often it is asked to."""
     begun, may_end, ended = threading.Event(), threading.Event(), threading.Event()

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
 from errno import EIO
 from typing import TYPE_CHECKING
 
 import pytest
 
+from rmqspark.broker.broker import _a_thread
 from rmqspark.errors import NotWritable
 from rmqspark.protocol.records.record_batch import RecordBatch
 from rmqspark.store.appending.made_records import made_of_committed
 from rmqspark.store.draft import Run
 from rmqspark.store.posix_files import PosixFileSystem
 
+from ..base.test_in_thread import no_thread
 from .store_bench import StoreBench, bulk
 
 if TYPE_CHECKING:
@@ -85,3 +89,21 @@ def test_what_fails_meanwhile_leaves_nothing() -> None:
     bench.kill()
     assert bench.bodies("t", 0) == [b"before", b"after"]
     bench.check_tail()
+
+
+def test_nothing_is_written_later_than_it_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No thread could be had at first: what was to be written by it is not written once one is there, over what has
+    been acknowledged since."""
+    bench = StoreBench()
+
+    async def append() -> None:
+        async with AsyncExitStack() as running:
+            bench.store.write_beside(_a_thread(running))
+            with monkeypatch.context() as scarce:
+                scarce.setattr(threading.Thread, "start", no_thread)
+                bench.store.writer.append_made(made(b"1", b"2"), lambda: None)
+            bench.send("t", 0, b"of somebody else")
+            bench.store.writer.append_made(made(b"3"), lambda: None)
+
+    asyncio.run(append())
+    assert bench.bodies("t", 0) == [b"1", b"2", b"of somebody else", b"3"]
