@@ -23,6 +23,7 @@ class ServerTls:
         self._serving = serving
         self._stamps = stamps(server_files(serving))
         self._context = server_context(serving)
+        self._trouble = ""
 
     @property
     def enforcing(self) -> bool:
@@ -34,14 +35,17 @@ class ServerTls:
         return TlsSession(self._context, server_side=True)
 
     def look(self) -> None:
-        """Shows new connections what the files have become, as soon as that can be used."""
+        """Shows new connections what the files have become, as soon as that can be used: a key may come a moment
+        later, or be given to this server's user, by which the file itself does not change."""
         found = stamps(server_files(self._serving))
         if found == self._stamps:
             return
-        self._stamps = found
         try:
             self._context = server_context(self._serving)
-        except InvalidArgument as error:  # a new certificate, say, whose key comes a moment later
-            log.warning("the new certificate cannot be used, going on with the old one", reason=str(error))
+        except InvalidArgument as error:
+            if str(error) != self._trouble:
+                log.warning("the new certificate cannot be used, going on with the old one", reason=str(error))
+            self._trouble = str(error)
         else:
+            self._stamps, self._trouble = found, ""
             log.info("certificate read again", path=self._serving.cert_path)

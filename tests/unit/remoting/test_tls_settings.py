@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import ssl
+from errno import EACCES
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from rmqspark.broker.config import BrokerConfig
 from rmqspark.errors import InvalidArgument
 from rmqspark.namesrv.config import NamesrvConfig
 from rmqspark.remoting.access import Access, Tls
 from rmqspark.remoting.tls.contexts import certified_host, client_context, server_context
+from rmqspark.remoting.tls.serving import ServerTls
 from rmqspark.remoting.tls.settings import CLIENT_SETTINGS, TlsServing
 from rmqspark.settings import as_properties, describe, load, parse_file
 
@@ -162,3 +165,28 @@ def test_files_that_cannot_be_used_are_named(authority: Authority, tmp_path: Pat
 def test_hosts_as_certificates_name_them(host: str, certified: str) -> None:
     """An address of a link stands there without the link."""
     assert certified_host(host) == certified
+
+
+def test_a_certificate_that_may_not_be_read_is_when_it_may(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing about the file itself changes then: an operator has given it to the broker's user. That it cannot be used
+    is logged once."""
+    certificate = authority.issue("elsewhere")
+    tls = ServerTls(TlsServing(*certificate))
+    with capture_logs() as logs:
+        authority.replace(certificate, "127.0.0.1")
+        with monkeypatch.context() as forbidden:
+            forbidden.setattr(Path, "read_bytes", _forbidden)
+            tls.look()
+            tls.look()
+        tls.look()
+        tls.look()
+    assert [entry["event"] for entry in logs] == [
+        "the new certificate cannot be used, going on with the old one",
+        "certificate read again",
+    ]
+
+
+def _forbidden(path: Path) -> bytes:
+    raise PermissionError(EACCES, "Permission denied", path)
