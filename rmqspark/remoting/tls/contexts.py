@@ -102,7 +102,7 @@ def _trust(context: ssl.SSLContext, name: str, path: str) -> None:
     _read(name, path, _CERTIFICATE, "certificate")
     try:
         context.load_verify_locations(path)
-    except ssl.SSLError as error:
+    except OSError as error:
         raise UnusableFile(name, f"{path} holds a certificate that cannot be read{_said(error)}.") from error
 
 
@@ -116,16 +116,16 @@ def _show(context: ssl.SSLContext, names: TlsNames, cert_path: str, key_path: st
         raise UnusableFile(key_name, story, hint=f"Set {names.key_password}.")
     try:
         context.load_cert_chain(cert_path, key_path or None, lambda: password)  # a function: else OpenSSL asks the user
-    except ssl.SSLError as error:
+    except OSError as error:
         raise _does_not_fit(error, names, cert_path, key_file, is_locked=is_locked) from error
 
 
 def _does_not_fit(
-    error: ssl.SSLError, names: TlsNames, cert_path: str, key_file: str, *, is_locked: bool
+    error: OSError, names: TlsNames, cert_path: str, key_file: str, *, is_locked: bool
 ) -> InvalidArgument:
-    if error.reason == "KEY_VALUES_MISMATCH":
+    if isinstance(error, ssl.SSLError) and error.reason == "KEY_VALUES_MISMATCH":
         return InvalidArgument(f"The key in {key_file} is not the one of the certificate in {cert_path}.")
-    if is_locked:
+    if is_locked and isinstance(error, ssl.SSLError):
         return InvalidArgument(f"{names.key_password} does not open the key in {key_file}.")
     return InvalidArgument(f"The certificate in {cert_path} or the key in {key_file} cannot be read{_said(error)}.")
 
@@ -140,6 +140,8 @@ def _read(name: str, path: str, marker: bytes, what: str) -> bytes:
     return content
 
 
-def _said(error: ssl.SSLError) -> str:
-    """OpenSSL's reason, where it has one."""
+def _said(error: OSError) -> str:
+    """OpenSSL's reason, where it has one; of a file that was there a moment ago, the system's."""
+    if not isinstance(error, ssl.SSLError):
+        return f": {error.strerror}"
     return f": {error.reason.replace('_', ' ').lower()}" if error.reason else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from errno import EACCES
+from errno import EACCES, ENOENT
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -190,3 +190,19 @@ def test_a_certificate_that_may_not_be_read_is_when_it_may(
 
 def _forbidden(path: Path) -> bytes:
     raise PermissionError(EACCES, "Permission denied", path)
+
+
+@pytest.mark.parametrize("load", ["load_cert_chain", "load_verify_locations"])
+def test_a_file_that_goes_while_it_is_read_is_named(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch, load: str
+) -> None:
+    """It is replaced just then. What is no error of ours would end a broker that registers."""
+    certificate = authority.issue()
+    tls = Tls(trust_cert_path=authority.path, cert_path=certificate.cert_path, key_path=certificate.key_path)
+    monkeypatch.setattr(ssl.SSLContext, load, _gone)
+    with pytest.raises(InvalidArgument, match="cannot be read: No such file"):
+        client_context(tls)
+
+
+def _gone(*_: object) -> None:
+    raise FileNotFoundError(ENOENT, "No such file or directory")
