@@ -57,9 +57,9 @@ def next_retry(pause: float, period: float, *, is_away: bool) -> float:
     return min(2 * pause, period, _LAST_RETRY if is_away else period)
 
 
-def is_away(error: RmqError) -> bool:
+def is_away(error: Exception) -> bool:
     """Whether a registration failed since nobody was there, and not since it was refused."""
-    return error.retriable and isinstance(error, (Unreachable, RequestTimeout))
+    return isinstance(error, (Unreachable, RequestTimeout)) and error.retriable
 
 
 class Registrar:
@@ -155,7 +155,7 @@ class _Link:
         wanted = self.wanted
         try:
             await self._call_register()
-        except RmqError as error:
+        except (RmqError, MemoryError) as error:
             await self._hang_up()
             if self._is_up is not False:
                 log.warning("not registered, trying on", namesrv=self._address, reason=_reason(error))
@@ -237,8 +237,8 @@ class _Link:
         self._answered(response.raise_for_code().header(RegisterBrokerResponseHeader))
 
 
-def _reason(error: RmqError) -> str:
+def _reason(error: RmqError | MemoryError) -> str:
     """What is told to clients about their keys is not for brokers."""
     if isinstance(error, NoPermission):
         return f"{error.message} A broker signs with innerClientAuthenticationCredentials."
-    return str(error)
+    return str(error) or type(error).__name__

@@ -7,6 +7,7 @@ import socket
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from rmqspark.broker.registration import BrokerIdentity, Registrar, is_away, next_retry
 from rmqspark.errors import Busy, ConnectionLost, HandshakeFailed, NoPermission
@@ -95,3 +96,32 @@ def test_topics_are_described_to_a_name_server_that_is_there() -> None:
                 await registrar.stop()
 
     asyncio.run(scenario())
+
+
+def test_a_broker_outlives_a_registration_that_there_is_no_memory_for() -> None:
+    """A list of 20,000 topics takes megabytes: it is made again a moment later."""
+    refusals = [MemoryError(), MemoryError()]
+    registered = asyncio.Event()
+
+    def describe() -> RegisterBrokerBody:
+        if refusals:
+            raise refusals.pop()
+        return RegisterBrokerBody()
+
+    routes = {
+        RequestCode.REGISTER_BROKER: Route(RegisterBrokerRequestHeader, lambda _: Reply()),
+        RequestCode.UNREGISTER_BROKER: Route(None, lambda _: Reply()),
+    }
+
+    async def scenario() -> None:
+        async with RemotingServer(Router([routes]), host="127.0.0.1", port=0, limits=Limits()) as server:
+            registrar = Registrar([server.address], lambda: IDENTITY, describe, period_ms=10, timeout_ms=3_000)
+            registrar.on_registered = lambda _: registered.set()
+            async with asyncio.TaskGroup() as tasks:
+                await registrar.start(tasks)
+                await registered.wait()
+                await registrar.stop()
+
+    with capture_logs() as logs:
+        asyncio.run(scenario())
+    assert [entry["event"] for entry in logs if "namesrv" in entry] == ["not registered, trying on", "registered"]
