@@ -76,7 +76,7 @@ class CheckBack:
                 case SetAside(half, reason):
                     self._halves.set_aside(half, reason)
                     self._publisher.hurry()
-        except RmqError as error:
+        except (RmqError, OSError) as error:
             log.error("a half message could not be seen to", queue_offset=action.half.queue_offset, error=str(error))
 
     def _ask(self, action: Ask) -> None:

@@ -82,8 +82,9 @@ class DelayedMessages:
         self._tell_of_levels_not_set()
 
     async def run_round(self) -> None:
-        """Delivers what is due; to be called a few times a second. What a store refuses stays where it is, and so does
-        all of its level that waits behind it; other levels go on, unless the store takes nothing at all."""
+        """Delivers what is due; to be called a few times a second. What a store refuses, or its disk does not give,
+        stays where it is, and so does all of its level that waits behind it; other levels go on, unless the store takes
+        nothing at all."""
         refused = ""
         for level in self._levels():
             try:
@@ -94,7 +95,7 @@ class DelayedMessages:
             except NotWritable as error:
                 refused = str(error)
                 break
-            except RmqError as error:
+            except (RmqError, OSError) as error:
                 refused = f"{error} (of delay level {level})"
         if refused and refused != self._refused:
             log.error("delayed messages wait longer: the store refuses them", reason=refused)

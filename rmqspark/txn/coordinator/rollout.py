@@ -88,7 +88,7 @@ class Rollout:
             fault_point("before_complete")
             try:
                 outputs = await self._participant(broker).complete(request)
-            except RmqError as error:
+            except (RmqError, OSError) as error:  # the disk's, where the broker is this one
                 self._rest(broker, error, txn, pending)
                 break
             fault_point("after_complete")
@@ -179,7 +179,7 @@ class Rollout:
         keys = (broker, ""), (broker, txn.transactional_id)
         return [self._rests[key] for key in keys if key in self._rests]
 
-    def _rest(self, broker: str, error: RmqError, txn: Transaction, pending: Pending) -> None:
+    def _rest(self, broker: str, error: RmqError | OSError, txn: Transaction, pending: Pending) -> None:
         key = broker, "" if isinstance(error, Unreachable | RequestTimeout) else txn.transactional_id
         known = self._rests.get(key)
         if known is None:

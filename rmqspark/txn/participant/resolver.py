@@ -282,7 +282,7 @@ class Resolver:
             else:
                 await self._dismiss(batch, had_voted)
             log.info("settled what its driver left", batch=str(batch), committed=bool(verdict.attempts))
-        except RmqError as error:
+        except (RmqError, OSError) as error:
             log.warning("a batch stays in doubt", batch=str(batch), reason=str(error))
 
     async def _verdict(self, batch: Batch) -> Verdict:

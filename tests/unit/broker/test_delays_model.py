@@ -98,6 +98,24 @@ def test_the_first_message_of_a_log_is_delivered_once() -> None:
     machine.teardown()
 
 
+def test_a_level_that_cannot_be_read_holds_up_no_other() -> None:
+    """Its disk has a bad sector there. It is tried again each time, and told of once."""
+    machine = DelayMachine()
+    machine.start()
+    machine.park(1, b"1")
+    machine.park(2, b"2")
+    machine.clock.advance(ms=max(DELAYS_MS))
+    with capture_logs() as logs:
+        for _ in range(2):
+            machine.files.fail_next("pread")
+            machine.deliver()
+            assert [message.body for message in machine.look()[1]] == [b"2"]
+    assert [entry["log_level"] for entry in logs] == ["error"]
+    machine.deliver()
+    assert [message.body for message in machine.look()[1]] == [b"2", b"1"]
+    machine.teardown()
+
+
 def test_a_message_that_is_lost_hides_none_behind_it() -> None:
     """What was delivered is found in the log though the first that seems to wait is damaged since: all behind it came
     once more, and nothing kept what waited from expiring."""

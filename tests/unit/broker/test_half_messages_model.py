@@ -6,9 +6,11 @@ no op record names it and no message says it is its commit.
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from hypothesis import Phase, settings
@@ -22,6 +24,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from rmqspark.broker.check_back import CheckBack
+from rmqspark.broker.clients import ClientRegistry, Member
 from rmqspark.broker.config import BrokerConfig
 from rmqspark.broker.half_messages import HalfMessages
 from rmqspark.broker.metrics.counted import Counted
@@ -45,6 +49,9 @@ from rmqspark.txn.half_messages.half_ledger import CheckRules, Outcome, SetAside
 from rmqspark.txn.half_messages.half_operations import decode_operation
 
 from .luck import Luck
+
+if TYPE_CHECKING:
+    from rmqspark.protocol.headers.produce import CheckTransactionStateRequestHeader
 
 pytestmark = [pytest.mark.property, pytest.mark.faults]
 
@@ -325,4 +332,31 @@ def test_an_open_half_message_outlasts_a_full_disk_and_is_ended_there() -> None:
     assert len(machine.look().committed) == 1
     machine.store.checkpoint()
     assert expire() > 0
+    machine.teardown()
+
+
+def test_a_half_message_that_cannot_be_read_holds_up_no_other() -> None:
+    """Its disk has a bad sector there. Those that are due with it count as asked about, and would be set aside in the
+    end without anybody having been asked."""
+    asked: list[int] = []
+
+    class Producer(SimpleNamespace):
+        def send_request_oneway(self, _: int, header: CheckTransactionStateRequestHeader, __: bytes) -> None:
+            asked.append(header.tranStateTableOffset)
+
+    machine = HalfMessageMachine()
+    machine.start()
+    clients = ClientRegistry(expiry_ms=120_000, max_groups=10)
+    producer: Any = Producer(id=1, peer=("127.0.0.1", 1), closed=False)
+    clients.register_producer("PG", Member(producer, "client", "JAVA", 0, 0))
+    nobody: Any = None
+    check_back = CheckBack(machine.halves, clients, nobody, lambda *_: True, broker_name="broker-a")
+    for _ in range(3):
+        machine.send()
+    while machine.halves.follow():
+        pass
+    machine.clock.advance(ms=RULES.timeout_ms)
+    machine.files.fail_next("pread")
+    asyncio.run(check_back.run_round())
+    assert asked == [1, 2]
     machine.teardown()

@@ -408,3 +408,16 @@ def fill_files(bench: ParticipantBench) -> None:
     for _ in range(30):
         bench.store.writer.append_parts("u", 0, *other_message(b"x" * 900))
     bench.store.checkpoint()
+
+
+def test_a_disk_that_cannot_be_read_holds_up_no_other_batch(bench: ParticipantBench) -> None:
+    """What was decided of others is carried out, in the same round, whichever is looked at first."""
+    bad, good = Batch("bad", 1, 0), Batch("good", 1, 0)
+    for batch in (bad, good):
+        bench.send(batch, Sent("t", 0, [b"1"]))
+        bench.verdicts[batch] = Verdict(is_open=False, attempts=[AttemptName(0, "a")], newest_epoch=1)
+    bench.files.fail_next("pread")
+    bench.check_back(seconds=6)
+    assert [name.batch for name in bench.held()] == [bad]
+    bench.check_back(seconds=60)
+    assert bench.held() == []

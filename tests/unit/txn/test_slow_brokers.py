@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from errno import EIO
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -254,6 +255,30 @@ def test_what_cannot_be_recorded_keeps_no_other_from_its_turn() -> None:
             await bench.confirm()
         assert (bench.versions_left("last"), bench.versions_left("id00")) == ([], [0])
         assert len(asyncio.all_tasks()) == 1
+
+    asyncio.run(main())
+
+
+def test_a_disk_that_cannot_be_read_is_told_of_its_batch_alone() -> None:
+    """The participant of the coordinator's own broker has half a batch where a sector is bad. That the batch is decided
+    stands, and the others go on."""
+
+    class Unreadable(Broker):
+        async def complete(self, request: Complete) -> list[OutputRange]:
+            if request.transactional_id == T:
+                raise OSError(EIO, "Input/output error")
+            return await super().complete(request)
+
+    async def main() -> None:
+        bench = Bench()
+        bench.brokers["quick"] = Unreadable()
+        bench.ledger.apply(RunOpened(T, "q", "r", 1, 0))
+        bench.ledger.apply(VersionBegun(T, 0, 0))
+        ruling = await bench.coordinator.decide(T, "r", 1, 0, decision("quick"))
+        assert (ruling.answer.outcome, ruling.unreadable) == (TxnOutcome.COMMITTED, {"quick"})
+        bench.decided("other", 0, "quick")
+        await bench.confirm()
+        assert (bench.versions_left(T), bench.versions_left("other")) == ([0], [])
 
     asyncio.run(main())
 
