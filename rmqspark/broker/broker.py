@@ -1,6 +1,6 @@
 """A broker: the order in which its parts start, and the same reversed (RocketMQ's BrokerController).
 
-    store → tables → parts → flusher, rounds → what the store holds of transactions and delays → server → registration
+    store → tables → parts → delays → flusher, rounds → what the store holds of transactions → server → registration
 
 One event loop owns all of it; only fsyncs and the writing of tables leave its thread. Which parts there are is in
 `parts.py`, which requests they answer in `requests.py`, what they do by the clock in `rounds.py`.
@@ -125,8 +125,9 @@ class Broker:
         self._parts = parts = Parts(given, store, tables)
         running.push_async_callback(parts.role.stop)
         if isinstance(parts.role, MasterRole):
-            running.callback(parts.delays.finish)
-            running.callback(parts.timed.finish)
+            for waiting in (parts.delays, parts.timed):
+                waiting.recover()  # first: what it notes when it finishes, also a start that fails, counts at the next
+                running.callback(waiting.finish)
         server = server_of(given, parts)
         running.push_async_callback(parts.coordination.close)
 
@@ -139,8 +140,6 @@ class Broker:
         parts.set_store_host(self._whereabouts.store_host)
         if isinstance(parts.role, MasterRole):
             parts.halves.recover()
-            parts.delays.recover()
-            parts.timed.recover()
             parts.resolver.recover()
         store.look_at_disk(given.clock.now_ms())  # the first round of the clock comes too late for the first message
         await running.enter_async_context(server)

@@ -90,6 +90,14 @@ def test_what_was_delivered_is_not_delivered_again_after_a_restart(on_broker, ta
     assert restart_between(on_broker, ManualClock(), sends, (1, 4), forgotten) == [[b"1"], [b"1", b"2"]]
 
 
+def test_a_start_that_fails_forgets_nothing_that_was_delivered(on_broker) -> None:
+    """An address that nobody may listen on without saying so, as it often is: the start after it delivered all once
+    more."""
+    sends = [(b"1", {"DELAY": "1"}), (b"2", {"DELAY": "2"})]
+    found = restart_between(on_broker, ManualClock(), sends, (1, 4), bind_address="0.0.0.0", broker_ip1="127.0.0.1")
+    assert found == [[b"1"], [b"1", b"2"]]
+
+
 def test_a_broker_tells_how_far_its_levels_are(on_broker) -> None:
     """GET_ALL_DELAY_OFFSET, in RocketMQ's form, once it is on disk."""
     clock = ManualClock()

@@ -60,6 +60,15 @@ def test_what_was_delivered_is_not_delivered_again_after_a_restart(on_broker, no
     assert found == [[b"first"], [b"first", b"second"]]
 
 
+def test_a_start_that_fails_forgets_nothing_that_was_delivered(on_broker) -> None:
+    """An address that nobody may listen on without saying so, as it often is: the start after it delivered all once
+    more."""
+    clock = ManualClock()
+    sends = [(b"second", in_ms(clock, 9_000)), (b"first", in_ms(clock, 1_000))]
+    found = restart_between(on_broker, clock, sends, (2, 8), bind_address="0.0.0.0", broker_ip1="127.0.0.1")
+    assert found == [[b"first"], [b"first", b"second"]]
+
+
 @pytest.mark.parametrize("name", ["U1", "orders+U1"])
 def test_a_message_can_be_recalled_until_it_comes(on_broker, name: str) -> None:
     """By one with its key, or topic and key, that has the same time, as RocketMQ's brokers write it; others of that

@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
+from rmqspark.errors import InvalidArgument
 from rmqspark.testing.memory_files import MemoryFileSystem
 
 from .transaction_talk import all_of, eventually
@@ -54,10 +57,16 @@ async def comes_after(
 
 
 def restart_between(
-    on_broker: Callable[..., Any], clock: ManualClock, sends: Iterable[Wish], waits: tuple[int, int], forgotten: str
+    on_broker: Callable[..., Any],
+    clock: ManualClock,
+    sends: Iterable[Wish],
+    waits: tuple[int, int],
+    forgotten: str = "",
+    **not_to_start_with: Any,
 ) -> list[list[bytes]]:
     """What is there when the first message has come, and, after a restart in which the broker's tables whose names
-    begin so were lost, when the second has; `waits` are the seconds before each."""
+    begin so were lost, when the second has; `waits` are the seconds before each. With settings that no broker starts
+    with, one has been tried with them in between."""
     files, found = MemoryFileSystem(), list[list[bytes]]()
 
     async def look(bench: Any, count: int) -> None:
@@ -72,5 +81,8 @@ def restart_between(
     for name in files.listdir("store/config"):
         if forgotten and name.startswith(forgotten):
             files.unlink(f"store/config/{name}")
+    if not_to_start_with:
+        with pytest.raises(InvalidArgument):
+            on_broker(look, clock=clock, files=files, **not_to_start_with)
     on_broker(lambda bench: look(bench, 2), clock=clock, files=files)
     return found
