@@ -8,16 +8,18 @@ RocketMQ's slaves take changes of topics and groups, and lose them.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from rmqspark.errors import NotWritable
 from rmqspark.protocol.codes import RequestCode
 
 if TYPE_CHECKING:
-    from typing import NoReturn
+    from typing import Any, NoReturn
 
+    from rmqspark.protocol.headers.admin import GroupForbiddenRequestHeader
     from rmqspark.remoting.request import Request
-    from rmqspark.remoting.router import NoFields, Routes
+    from rmqspark.remoting.router import Answer, Handle, Route, Routes
 
 MASTERS_ONLY: Final = frozenset(
     {
@@ -39,11 +41,20 @@ MASTERS_ONLY: Final = frozenset(
 
 def refusing_on_slaves(routes: Routes) -> Routes:
     """The same family, as a slave answers it."""
-    return {
-        code: route._replace(handle=_refuse, take=None) if code in MASTERS_ONLY else route
-        for code, route in routes.items()
-    }
+    return {code: _on_slave(code, route) for code, route in routes.items()}
 
 
-def _refuse(request: Request[NoFields]) -> NoReturn:
+def _on_slave(code: int, route: Route) -> Route:
+    if code in MASTERS_ONLY:
+        return route._replace(handle=_refuse, take=None)
+    if code == RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN:
+        return route._replace(handle=partial(_tell_only, route.handle))
+    return route
+
+
+def _tell_only(handle: Handle, request: Request[GroupForbiddenRequestHeader]) -> Answer:
+    return handle(request) if request.header.readable is None else _refuse(request)
+
+
+def _refuse(request: Request[Any]) -> NoReturn:
     raise NotWritable("This broker is a slave, it decides nothing.", hint="Its master does, once it is back.")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from rmqspark.broker.delays.delay_table import DelayTable
@@ -18,6 +20,7 @@ from rmqspark.protocol.bodies.admin import (
 )
 from rmqspark.protocol.bodies.route import TopicConfig, TopicConfigTable
 from rmqspark.protocol.codes import RequestCode
+from rmqspark.protocol.headers.admin import GroupForbiddenRequestHeader
 from rmqspark.remoting.router import Route
 
 
@@ -95,3 +98,18 @@ def test_a_slave_decides_nothing() -> None:
             routes[code].handle(None)  # type: ignore[arg-type]
     routes[RequestCode.PULL_MESSAGE].handle(None)  # type: ignore[arg-type]
     assert asked == [None]
+
+
+def test_a_slave_tells_what_groups_may_read_and_forbids_nothing() -> None:
+    """One code does both."""
+    code = RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN
+    asked: list[object] = []
+    handle = refusing_on_slaves({code: Route(GroupForbiddenRequestHeader, asked.append)})[code].handle
+    to_tell, *to_change = (
+        SimpleNamespace(header=GroupForbiddenRequestHeader("g", "orders", readable)) for readable in (None, False, True)
+    )
+    for request in to_change:
+        with pytest.raises(NotWritable, match="slave"):
+            handle(request)  # type: ignore[arg-type]
+    handle(to_tell)  # type: ignore[arg-type]
+    assert asked == [to_tell]
