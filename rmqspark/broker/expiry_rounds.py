@@ -5,7 +5,8 @@ it: made the master, it goes on from there.
 
 What transactions need no more by events that are not on disk is needed until they are. So each round goes by an
 earlier look at what they need, once the log is on disk up to where it ended then, and by all looks since: meanwhile
-something may have been voted for. A disk that takes long delays what goes, not the look at how full it is.
+something may have been voted for. A disk that takes long delays what goes, and a queue that is damaged where something
+waits keeps it all; neither delays the look at how full the disk is.
 """
 
 from __future__ import annotations
@@ -64,7 +65,8 @@ class ExpiryRounds:
         self._rounds_at_any_hour = _ROUNDS_AT_ANY_HOUR
 
     async def run(self) -> ExpireReport:
-        """One round. Raises OSError, NotWritable."""
+        """One round. Raises OSError, NotWritable, DamagedFile; how full the disk is has been looked at by then."""
+        self._store.look_at_disk(self._clock.now_ms())
         look = self._look_again()
         with suppress(FlushTimeout):
             await self._disk.flushed(look.end_offset)

@@ -9,7 +9,7 @@ import pytest
 
 from rmqspark.broker.expiry_rounds import ExpiryRounds
 from rmqspark.entropy import SystemEntropy
-from rmqspark.errors import FlushTimeout
+from rmqspark.errors import DamagedFile, FlushTimeout
 from rmqspark.protocol.records.record import encode_record
 from rmqspark.store.config import StoreConfig
 from rmqspark.store.draft import Draft
@@ -42,10 +42,15 @@ class Bench:
         )
         self.files = MemoryFileSystem(clock=clock, budget_bytes=budget_bytes)
         self.store = MessageStore.open("store", config, files=self.files, clock=clock, entropy=SystemEntropy(1))
-        self.needed = NOTHING
+        self.needed: int | None = NOTHING
         self.spared: int | None = None
         self.is_slow = True
-        self.rounds = ExpiryRounds(self.store, self, lambda: self.needed, clock, lambda: self.spared)
+        self.rounds = ExpiryRounds(self.store, self, self.needed_offset, clock, lambda: self.spared)
+
+    def needed_offset(self) -> int:
+        if self.needed is None:
+            raise DamagedFile("a queue")
+        return self.needed
 
     async def flushed(self, end_offset: int) -> None:
         if not self.is_slow:
@@ -99,6 +104,19 @@ def test_a_full_disk_is_noticed_although_no_flush_ends_in_time() -> None:
     assert bench.store.is_writable
     bench.run()
     assert not bench.store.is_writable
+
+
+def test_a_full_disk_is_noticed_although_nobody_can_tell_what_is_needed() -> None:
+    """A queue that is damaged where a half message waits, say. Nothing goes then, nor is more taken than fits."""
+    bench = Bench()
+    bench.is_slow, bench.needed = False, None
+    bench.fill(2)
+    for budget_bytes in (1 << 20, 1 << 30):
+        bench.files.set_budget(budget_bytes)
+        with pytest.raises(DamagedFile):
+            bench.run()
+        assert bench.store.is_writable == (budget_bytes == 1 << 30)
+    assert bench.store.min_physical_offset == 0
 
 
 def test_what_any_look_since_found_needed_is_kept() -> None:
