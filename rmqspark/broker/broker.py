@@ -119,7 +119,7 @@ class Broker:
         given = self._given
         store = self._open_store(running)
         tables = BrokerTables(given.config, given.files, given.clock)
-        reconcile(given.config, store, tables, given.clock.now_ms())
+        reconcile(given.config, store, tables, given.clock)
         await tables.save()
         running.push_async_callback(tables.save)
         self._parts = parts = Parts(given, store, tables)

@@ -22,6 +22,7 @@ from rmqspark.errors import (
     NotSupported,
     NotWritable,
     ServerFault,
+    TopicNotFound,
     TransactionError,
 )
 from rmqspark.protocol.bodies.route import TopicConfig
@@ -37,6 +38,7 @@ from rmqspark.txn.queue_reader import QueueReader
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from rmqspark.broker.delays.deliveries import FindTopic
     from rmqspark.broker.metrics.counted import Counted
     from rmqspark.broker.offsets import ConsumerOffsets
     from rmqspark.broker.topics import TopicTable
@@ -70,13 +72,15 @@ class Append(Protocol):
 
 
 class HalfMessages:
-    """All half messages of one broker. Belongs to the event loop's thread; `append` is `Appender.append_together`."""
+    """All half messages of one broker. Belongs to the event loop's thread; `append` is `Appender.append_together`,
+    `find_topic` is `LostTopics.find`."""
 
     def __init__(
         self,
         store: MessageStore,
         append: Append,
         topics: TopicTable,
+        find_topic: FindTopic,
         offsets: ConsumerOffsets,
         rules: CheckRules,
         clock: Clock,
@@ -87,6 +91,7 @@ class HalfMessages:
         self._store = store
         self._append = append
         self._topics = topics
+        self._find_topic = find_topic
         self._offsets = offsets
         self._rules = rules
         self._clock = clock
@@ -194,7 +199,8 @@ class HalfMessages:
             return self._store.end_offset
         messages = []
         if outcome is Outcome.COMMITTED:
-            self._topics.require(half.real_topic)
+            if self._find_topic(half.real_topic, half.real_queue_id, half.physical_offset) is None:
+                raise TopicNotFound(half.real_topic)
             messages.append(committed_draft(half, record))
         place = self._mark([half.queue_offset], messages)
         self._ledger.end(half.queue_offset, outcome)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from rmqspark.broker.sending.bulks import check_target
 from rmqspark.protocol.bodies.txn import AttemptName
 from rmqspark.protocol.headers.txn import TxnOutcome
 from rmqspark.txn.participant.completer import Completer
@@ -19,7 +17,6 @@ if TYPE_CHECKING:
     from rmqspark.broker.config import BrokerConfig
     from rmqspark.broker.safety import Safety
     from rmqspark.broker.stats import BrokerStats
-    from rmqspark.broker.topics import TopicTable
     from rmqspark.clock import Clock
     from rmqspark.store.message_store import MessageStore
     from rmqspark.txn.coordinator.coordinator import Ruling
@@ -32,7 +29,7 @@ _EVENT_BYTES: Final = 4_096  # of an event, beside its output ranges
 def participation(
     config: BrokerConfig,
     store: MessageStore,
-    topics: TopicTable,
+    check_target: Callable[[str, int], None],
     safety: Safety,
     stats: BrokerStats,
     clock: Clock,
@@ -47,7 +44,7 @@ def participation(
     completer = Completer(
         participant,
         halves,
-        check_target=partial(check_target, topics),
+        check_target=check_target,
         broker_name=config.broker_name,
         on_appended=stats.count_puts,
     )

@@ -25,6 +25,7 @@ from rmqspark.broker.group_leases import GroupLeases
 from rmqspark.broker.half_messages import HalfMessages
 from rmqspark.broker.handlers.heartbeats import HeartbeatHandlers
 from rmqspark.broker.handlers.pulls import PullHandlers
+from rmqspark.broker.lost_topics import LostTopics
 from rmqspark.broker.metrics.broker_metrics import BrokerMetrics
 from rmqspark.broker.metrics.counted import Counted
 from rmqspark.broker.metrics.statistics import Statistics
@@ -36,6 +37,7 @@ from rmqspark.broker.registration import Registrar
 from rmqspark.broker.replicating import MasterRole, SlaveRole
 from rmqspark.broker.safety import Safety
 from rmqspark.broker.sending.appender import Appender
+from rmqspark.broker.sending.bulks import check_target
 from rmqspark.broker.sending.receipts import Receipts
 from rmqspark.broker.settings_in_force import SettingsInForce
 from rmqspark.broker.stats import BrokerStats
@@ -107,6 +109,7 @@ class Parts:
         self.receipts = Receipts(region_id=config.region_id, trace_on=config.trace_on)
         self.registrar = _registrar(given, topics)
         self.publisher = TopicPublisher(tables, self.registrar)
+        self.lost_topics = LostTopics(config, store, topics, tables.groups, clock, self.publisher.hurry)
 
         self.flusher = Flusher(store, given.store_config)
         self.role: MasterRole | SlaveRole
@@ -128,6 +131,7 @@ class Parts:
             store,
             self.appender.append_together,
             topics,
+            self.lost_topics.find,
             tables.offsets,
             _check_rules(config, given.store_config),
             clock,
@@ -142,14 +146,14 @@ class Parts:
             broker_name=config.broker_name,
         )
 
-        self.deliveries = Deliveries(store, self.appender.append_together, topics, self.counted.arrivals)
+        self.deliveries = Deliveries(store, self.appender.append_together, self.lost_topics.find, self.counted.arrivals)
         self.delays = DelayedMessages(store, self.deliveries, tables.delays, clock, given.delays_ms)
         self.timed = TimedMessages(store, self.deliveries, tables.timer, clock, self.counted.timers)
 
         self.resolver = participation(
             config,
             store,
-            topics,
+            self._check_target,
             self.safety,
             self.stats,
             clock,
@@ -188,6 +192,11 @@ class Parts:
         waiting = (self.halves.needed_offset, self.delays.needed_offset, self.timed.needed_offset)
         needed = (self.coordination.needed_offset, self.resolver.needed_offset(), *waiting)
         return min(offset for offset in needed if offset is not None)
+
+    def _check_target(self, topic: str, queue_id: int) -> None:
+        """Of half batches whose topic nobody has deleted."""
+        self.lost_topics.restore(topic, queue_id + 1)
+        check_target(self.tables.topics, topic, queue_id)
 
     def _spared_offset(self) -> int | None:
         return self.store.replica.spared_offset if isinstance(self.role, SlaveRole) else None

@@ -6,7 +6,7 @@ says which record it is of (`parking.source_of`), so that each message comes onc
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 import structlog
@@ -17,14 +17,17 @@ from rmqspark.errors import DecodeError, InvalidArgument
 from rmqspark.protocol.records.record import SysFlag
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from rmqspark.broker.metrics.arrivals import Arrivals
-    from rmqspark.broker.topics import TopicTable
     from rmqspark.errors import RmqError
+    from rmqspark.protocol.bodies.route import TopicConfig
     from rmqspark.protocol.records.record import Record
     from rmqspark.store.draft import Appended, Draft
     from rmqspark.store.message_store import MessageStore
+
+FindTopic: TypeAlias = "Callable[[str, int, int], TopicConfig | None]"
+"""Given the topic, the queue, and the physical offset of the message that is for it."""
 
 log = structlog.get_logger("rmqspark.broker")
 
@@ -35,12 +38,13 @@ class Append(Protocol):
 
 
 class Deliveries:
-    """Puts messages that waited where they belong. `append` is `Appender.append_together`."""
+    """Puts messages that waited where they belong. `append` is `Appender.append_together`, `find_topic` is
+    `LostTopics.find`."""
 
-    def __init__(self, store: MessageStore, append: Append, topics: TopicTable, arrivals: Arrivals) -> None:
+    def __init__(self, store: MessageStore, append: Append, find_topic: FindTopic, arrivals: Arrivals) -> None:
         self._store = store
         self._append = append
-        self._topics = topics
+        self._find_topic = find_topic
         self._arrivals = arrivals
         self.left_out = 0
         """How many there were that can be delivered nowhere. The log names each; they stay where they waited."""
@@ -79,8 +83,9 @@ class Deliveries:
         DecodeError, InvalidArgument."""
         place = place_of(record)
         draft = delivered_draft(record, place, more)
-        config = self._topics.get(place.topic)
-        if config is None or self._store.deletions.took(place.topic, _sent_at(record)):
+        sent_at = _sent_at(record)
+        config = self._find_topic(place.topic, place.queue_id, sent_at)
+        if config is None or self._store.deletions.took(place.topic, sent_at):
             log.warning("a delayed message has no topic any more", topic=place.topic, queue_offset=record.queue_offset)
             return None
         if place.queue_id < config.writeQueueNums or not config.writeQueueNums:

@@ -83,8 +83,11 @@ class ParkedMachine(RuleBasedStateMachine):
         self.store = MessageStore.open("store", self.config, files=self.files, clock=self.clock, entropy=entropy)
         self.topics = TopicTable(max_topics=10, now_ms=0)
         self.topics.put(TopicConfig(topicName="orders", readQueueNums=4, writeQueueNums=4, perm=6), 0)
-        self.deliveries = Deliveries(self.store, self.append, self.topics, Arrivals(self.store.queues))
+        self.deliveries = Deliveries(self.store, self.append, self.find_topic, Arrivals(self.store.queues))
         self.begin(self.deliveries)
+
+    def find_topic(self, topic: str, _queue_id: int, _sent_at: int) -> TopicConfig | None:
+        return self.topics.get(topic)
 
     def append(self, drafts: Any, *, makes_room: bool = False) -> Any:
         return self.store.append(drafts, together=True, makes_room=makes_room)

@@ -72,7 +72,7 @@ class Broker:
 
     def start(self) -> None:
         self.tables = BrokerTables(CONFIG, self.bench.files, self.bench.clock)
-        reconcile(CONFIG, self.bench.store, self.tables, self.bench.clock.now_ms())
+        reconcile(CONFIG, self.bench.store, self.tables, self.bench.clock)
 
     @property
     def told_ms(self) -> int:

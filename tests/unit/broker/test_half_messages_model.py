@@ -98,6 +98,7 @@ class HalfMessageMachine(RuleBasedStateMachine):
             self.store,
             self.append,
             topics,
+            lambda topic, _queue_id, _sent_at: topics.get(topic),
             self.offsets,
             RULES,
             self.clock,

@@ -16,6 +16,7 @@ from rmqspark.broker.delays.deliveries import Deliveries
 from rmqspark.broker.delays.parking import Place
 from rmqspark.broker.delays.timed_messages import TimedMessages
 from rmqspark.broker.flusher import Flusher
+from rmqspark.broker.lost_topics import LostTopics
 from rmqspark.broker.metrics.arrivals import Arrivals
 from rmqspark.broker.metrics.timer_counts import TimerCounts
 from rmqspark.broker.parts import Given
@@ -129,7 +130,8 @@ async def be_master(bench: StoreBench) -> None:
     def append(drafts: Sequence[Draft], *, makes_room: bool = False) -> list[Appended]:
         return bench.store.append(drafts, together=True, makes_room=makes_room)
 
-    deliveries = Deliveries(bench.store, append, tables.topics, Arrivals(bench.store.queues))
+    lost = LostTopics(BrokerConfig(), bench.store, tables.topics, tables.groups, bench.clock)
+    deliveries = Deliveries(bench.store, append, lost.find, Arrivals(bench.store.queues))
     timed = TimedMessages(bench.store, deliveries, tables.timer, bench.clock, TimerCounts())
     timed.recover()
     await timed.run_round()
