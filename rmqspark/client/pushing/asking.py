@@ -10,6 +10,7 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from rmqspark.client.pushing.instant import LONG_AGO
 from rmqspark.client.pushing.pulls import Found, Gone, Moved
 from rmqspark.errors import TopicNotFound
 
@@ -118,7 +119,7 @@ class Asking:
             _log.warning("Queue %s cannot be read, and is tried again: %s", held.queue, gone.error)
         self._failing.add(held)
         self._commits.doubt(held)
-        held.locked_until_ms = 0  # a broker that starts again knows of no locks, and may give this one to another
+        held.locked_until = LONG_AGO  # a broker that starts again knows of no locks, and may give this one to another
         self._rest(held, PULL_RETRY_MS)
         if isinstance(gone.error, TopicNotFound):  # in the next one of its name offsets mean other messages
             held.drop()

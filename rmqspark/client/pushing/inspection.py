@@ -11,9 +11,10 @@ import sys
 import threading
 import traceback
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from rmqspark.client.futures import then
+from rmqspark.client.pushing.instant import Instant
 from rmqspark.client.pushing.listening import as_sent
 from rmqspark.client.pushing.process_queue import LOCK_LIVE_MS
 from rmqspark.client.received import received
@@ -41,17 +42,6 @@ if TYPE_CHECKING:
     from rmqspark.model import ReceivedMessage
 
 _MEBIBYTE: Final = 1 << 20
-
-
-class Now(NamedTuple):
-    """Two clocks at one moment."""
-
-    monotonic_ms: int
-    wall_ms: int
-
-    def wall(self, monotonic_ms: int) -> int:
-        """What the one clock showed when the other did that."""
-        return self.wall_ms - (self.monotonic_ms - monotonic_ms)
 
 
 class Inspection:
@@ -84,7 +74,7 @@ class Inspection:
         stacks = thread_stacks() if with_threads else None
 
         def info(held: Iterable[ProcessQueue], figures: Figures) -> Reply:
-            now = self._now()
+            now = Instant.now(self._cluster.clock)
             subscriptions = sorted(self._subscriptions.items())
             return Reply(
                 body=ConsumerRunningInfo(
@@ -145,20 +135,17 @@ class Inspection:
         }
         return {name: java_text(value) for name, value in {**self._settings, **own}.items()}
 
-    def _now(self) -> Now:
-        return Now(self._cluster.clock.monotonic_ms(), self._cluster.clock.now_ms())
-
     def _check_group(self, group: str) -> None:
         if group != self._group:
             raise ServerFault(f"The Consumer Group <{group}> not exist in this consumer")  # RocketMQ's words
 
 
-def queue_info(held: ProcessQueue, now: Now, *, is_ordered: bool) -> ProcessQueueInfo:
+def queue_info(held: ProcessQueue, now: Instant, *, is_ordered: bool) -> ProcessQueueInfo:
     """In order, what the listener has is told apart from what waits."""
     offsets = held.offsets()
     taken_count = len(offsets) - held.waiting if is_ordered else 0
     taken, waiting = offsets[:taken_count], offsets[taken_count:]
-    is_locked = is_ordered and held.locked_until_ms > now.monotonic_ms
+    is_locked = is_ordered and not held.locked_until.is_past(now)
     return ProcessQueueInfo(
         commitOffset=held.commit_offset,
         cachedMsgMinOffset=waiting[0] if waiting else 0,
@@ -169,7 +156,7 @@ def queue_info(held: ProcessQueue, now: Now, *, is_ordered: bool) -> ProcessQueu
         transactionMsgMaxOffset=taken[-1] if taken else 0,
         transactionMsgCount=len(taken),
         locked=is_locked,
-        lastLockTimestamp=now.wall(held.locked_until_ms - LOCK_LIVE_MS) if is_locked else 0,
+        lastLockTimestamp=held.locked_until.wall_ms - LOCK_LIVE_MS if is_locked else 0,
         droped=held.dropped,
         lastPullTimestamp=now.wall(held.asked_ms),
         lastConsumeTimestamp=now.wall(held.consumed_ms),

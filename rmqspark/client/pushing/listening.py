@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 import msgspec
 
 from rmqspark.client.pushing.complaints import Complaints, story
+from rmqspark.client.pushing.instant import Instant
 from rmqspark.protocol.records.properties import Property
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ class Locked(NamedTuple):
 
     def consume(self, batch: Batch) -> Outcome | None:
         """None where it comes too late for that: the listener is not called."""
-        if batch.of.locked_until_ms <= self.clock.monotonic_ms():
+        if batch.of.locked_until.is_past(Instant.now(self.clock)):
             return None
         return self.listening.consume(batch)
 

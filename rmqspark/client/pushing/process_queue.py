@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from rmqspark.client.pushing.instant import LONG_AGO
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -66,7 +68,7 @@ class ProcessQueue:
         self.consumed_ms = now_ms  # when a listener had anything last
         self.generation = 0
         self.dropped = False
-        self.locked_until_ms = 0  # of those that are consumed in order: until then nobody else has it
+        self.locked_until = LONG_AGO  # of those that are consumed in order: until then nobody else has it
         self.size_bytes = 0
         self._waiting: deque[ReceivedMessage] = deque()
         self._sizes: dict[int, int] = {}  # of what is not consumed yet, by offset

@@ -20,6 +20,7 @@ from rmqspark.client.pushing.agenda import Agenda
 from rmqspark.client.pushing.asking import Asking
 from rmqspark.client.pushing.commits import Commits
 from rmqspark.client.pushing.figures import Figures
+from rmqspark.client.pushing.instant import Instant
 from rmqspark.client.pushing.listening import Outcome
 from rmqspark.client.pushing.overdue import Overdue
 from rmqspark.client.pushing.workers import NO_TIME, Took, Workers
@@ -102,9 +103,9 @@ class Pump:
         self._inbox.put(partial(self._release, held, is_lost, gone))
         return gone
 
-    def renewed(self, held: ProcessQueue, locked_until_ms: int) -> None:
+    def renewed(self, held: ProcessQueue, locked_until: Instant) -> None:
         """The queue is this consumer's alone until then."""
-        self._inbox.put(partial(self._renewed, held, locked_until_ms))
+        self._inbox.put(partial(self._renewed, held, locked_until))
 
     def reset(self, offsets: Mapping[MessageQueue, int]) -> None:
         """Goes on at these offsets, whatever was read or consumed."""
@@ -198,8 +199,8 @@ class Pump:
         else:
             self._commits.give_up(held).add_done_callback(lambda _: gone.set_result(None))
 
-    def _renewed(self, held: ProcessQueue, locked_until_ms: int) -> None:
-        held.locked_until_ms = locked_until_ms
+    def _renewed(self, held: ProcessQueue, locked_until: Instant) -> None:
+        held.locked_until = locked_until
         self._go_on(held)
 
     def _reset(self, offsets: Mapping[MessageQueue, int]) -> None:
@@ -222,7 +223,7 @@ class Pump:
 
     def _hand_out(self, held: ProcessQueue) -> None:
         """All that waits; in order, the next batch alone when the one before is over."""
-        if self._rules.is_ordered and held.locked_until_ms <= self._clock.monotonic_ms():
+        if self._rules.is_ordered and held.locked_until.is_past(Instant.now(self._clock)):
             return
         while not self._rules.is_ordered or held.is_idle:
             batch = held.take(self._rules.batch_size)

@@ -14,6 +14,7 @@ import threading
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqspark.client.pushing.assignment import change, is_settled, wanted
+from rmqspark.client.pushing.instant import Instant
 from rmqspark.client.pushing.process_queue import LOCK_LIVE_MS, ProcessQueue
 from rmqspark.errors import RmqError
 
@@ -200,13 +201,13 @@ class Rebalancer:
         self._leaving = {queue: each for queue, each in self._leaving.items() if not each.gone.done()}
 
     def _begin(self, take: Collection[MessageQueue]) -> None:
-        locked_until_ms = self._clock.monotonic_ms() + LOCK_LIVE_MS
+        locked_until = Instant.now(self._clock).later(LOCK_LIVE_MS)
         if self._division.is_ordered:
-            take = self._taking = self._lock(take, locked_until_ms)
+            take = self._taking = self._lock(take, locked_until)
         for queue, start in self._starts.of(take, self._subscriptions, self._lookout.is_later).items():
             if isinstance(start, int):
                 held = self._held[queue] = ProcessQueue(queue, start, self._clock.monotonic_ms())
-                held.locked_until_ms = locked_until_ms
+                held.locked_until = locked_until
                 self._pump.hold(held)
             elif self._division.is_ordered:
                 self._membership.unlock(queue)  # or nobody had it for a minute, should another round not come to it
@@ -221,7 +222,7 @@ class Rebalancer:
             self._refused.add(queue)
             _log.warning("Queue %s cannot be begun with, and is tried again: %s", queue, start)
 
-    def _lock(self, take: Iterable[MessageQueue], until_ms: int) -> list[MessageQueue]:
+    def _lock(self, take: Iterable[MessageQueue], until: Instant) -> list[MessageQueue]:
         """Renews the locks of what is held; returns what of `take` is this member's alone.
 
         A lock that could not be renewed since its broker is away lasts until it ends by itself: then nothing is
@@ -235,7 +236,7 @@ class Rebalancer:
                 self._membership.unlock(queue)
         for queue, held in list(self._held.items()):
             if queue in locked:
-                self._pump.renewed(held, until_ms)
+                self._pump.renewed(held, until)
             elif queue not in unknown:
                 _log.warning("Queue %s is locked by another member of group %s", queue, self._membership.group)
                 self._release(queue, is_lost=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rmqspark.client.pushing.instant import Instant
 from rmqspark.client.pushing.listening import (
     LEFT_FOR_MS,
     Listening,
@@ -122,7 +123,7 @@ def test_without_its_lock_a_batch_is_left_as_it_is() -> None:
     locked = Locked(Listening(heard.extend, pass_by), clock)
     taken = batch(message(0))
     assert locked.consume(taken) is None
-    taken.of.locked_until_ms = 30_000
+    taken.of.locked_until = Instant.now(clock).later(30_000)
     assert locked.consume(taken) == Outcome()
     clock.advance(ms=30_000)
     assert locked.consume(taken) is None

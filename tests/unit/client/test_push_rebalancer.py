@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from rmqspark.client.pushing.assignment import View
+from rmqspark.client.pushing.instant import Instant
 from rmqspark.client.pushing.rebalancer import LOCK_LIVE_MS, Division, Rebalancer
 from rmqspark.errors import RmqError, Unreachable
 from rmqspark.model import MessageQueue, ReceivedMessage
@@ -35,7 +36,7 @@ class Bench:
         self.others: set[MessageQueue] = set()  # locked by somebody else
         self.unknown: set[MessageQueue] = set()  # of which no broker tells
         self.asked_for: list[MessageQueue] = []  # by the last lock
-        self.reading: dict[MessageQueue, int] = {}  # and until when it is locked
+        self.reading: dict[MessageQueue, Instant] = {}  # and until when it is locked
         self.released: list[tuple[MessageQueue, bool, Future[None]]] = []
         self.is_at_work = False  # a listener, on what is released
         self.ends_meanwhile = False  # while a lock is asked for
@@ -83,10 +84,10 @@ class Bench:
 
     def hold(self, held: ProcessQueue) -> None:
         assert held.next_offset == 7
-        self.reading[held.queue] = held.locked_until_ms
+        self.reading[held.queue] = held.locked_until
 
-    def renewed(self, held: ProcessQueue, locked_until_ms: int) -> None:
-        self.reading[held.queue] = locked_until_ms
+    def renewed(self, held: ProcessQueue, locked_until: Instant) -> None:
+        self.reading[held.queue] = locked_until
 
     def release(self, held: ProcessQueue, *, is_lost: bool = False) -> Future[None]:
         del self.reading[held.queue]
@@ -197,12 +198,12 @@ def test_locks_are_renewed_while_brokers_grant_them() -> None:
     bench = Bench(ordered=True)
     bench.others = {QUEUES[0]}
     assert not bench.round()
-    first_ms = bench.clock.monotonic_ms() + LOCK_LIVE_MS
-    assert bench.reading == dict.fromkeys(QUEUES[1:], first_ms)
+    first = Instant.now(bench.clock).later(LOCK_LIVE_MS)
+    assert bench.reading == dict.fromkeys(QUEUES[1:], first)
     bench.others, bench.unknown = {QUEUES[1]}, {QUEUES[2]}
     assert not bench.round()
-    again_ms = bench.clock.monotonic_ms() + LOCK_LIVE_MS
-    assert bench.reading == {QUEUES[0]: again_ms, QUEUES[2]: first_ms, QUEUES[3]: again_ms}
+    again = Instant.now(bench.clock).later(LOCK_LIVE_MS)
+    assert bench.reading == {QUEUES[0]: again, QUEUES[2]: first, QUEUES[3]: again}
     assert [(queue, is_lost) for queue, is_lost, _ in bench.released] == [(QUEUES[1], True)]
     bench.others, bench.unknown = set(), set()
     assert bench.round()
