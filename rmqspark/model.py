@@ -28,6 +28,7 @@ class Message:
     delay_level: int = 0  # RocketMQ's 1 to 18; 0 delivers at once
     deliver_time_ms: int = 0  # since 1970, in the second after which it is delivered; 0 delivers at once
     wait_stored: bool = True  # False: the broker may answer before the flush its mode promises (property WAIT)
+    delay_ms: int = 0  # by its broker's clock, in the second after which it is delivered; 0 delivers at once
 
 
 class SendStatus(Enum):

@@ -15,7 +15,6 @@ from rmqspark.cli.options import IgnoreUnknown, Json, Namesrv
 from rmqspark.cli.output import safe
 from rmqspark.cli.places import naming
 from rmqspark.cli.sending import Addressed, send_all
-from rmqspark.clock import SystemClock
 from rmqspark.errors import InvalidArgument
 from rmqspark.model import Message, SendReceipt
 from rmqspark.options import duration_ms, integer
@@ -149,10 +148,6 @@ class _Wait(NamedTuple):
     level: int = 0
     span_ms: int = 0
 
-    def until_ms(self) -> int:
-        """A message's `deliver_time_ms`, from now on."""
-        return SystemClock().now_ms() + self.span_ms if self.span_ms else 0
-
 
 def _wait(delay: str | None) -> _Wait:
     """Raises InvalidArgument for what is neither a level nor a span."""
@@ -170,14 +165,13 @@ def _dressed(message: Message, *, tag: str | None, keys: list[str], properties: 
     """What the command line says of every message, over what the message says of itself."""
     if not (tag or keys or properties or any(wait)):
         return message
-    return replace(
+    dressed = replace(
         message,
         tags=tag or message.tags,
         keys=keys or message.keys,
         properties={**message.properties, **properties},
-        delay_level=wait.level if any(wait) else message.delay_level,
-        deliver_time_ms=wait.until_ms() if any(wait) else message.deliver_time_ms,
     )
+    return replace(dressed, delay_level=wait.level, delay_ms=wait.span_ms, deliver_time_ms=0) if any(wait) else dressed
 
 
 def _as_object(receipt: SendReceipt) -> dict[str, Any]:

@@ -20,6 +20,7 @@ def check_kinds(message: Message, shard: str | None) -> None:
     _require("flag", "an integer of 32 bits", message.flag, is_whole(message.flag, bits=32))
     _require("delay_level", "an integer", message.delay_level, is_whole(message.delay_level))
     _require("deliver_time_ms", "an integer", message.deliver_time_ms, is_whole(message.deliver_time_ms))
+    _require("delay_ms", "an integer", message.delay_ms, is_whole(message.delay_ms))
     _require("wait_stored", "True or False", message.wait_stored, isinstance(message.wait_stored, bool))
     _require("shard", "text or None", shard, isinstance(shard, str | None))
 

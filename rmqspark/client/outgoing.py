@@ -119,13 +119,16 @@ def wire_properties(message: Message, unique_id: str, shard: str | None = None) 
         properties[Property.TAGS] = _checked_tags(message.tags)
     if shard is not None:
         properties[Property.SHARDING_KEY] = shard
-    if message.delay_level:
-        properties[Property.DELAY] = _checked_delay(message)
-    if message.deliver_time_ms:
-        properties[Property.TIMER_DELIVER_MS] = _checked_time(message.deliver_time_ms)
+    if ways := waits(message):
+        properties |= _until(message, ways)
     properties[Property.WAIT] = wait_value(message)
     properties[Property.UNIQ_KEY] = unique_id
     return properties
+
+
+def waits(message: Message) -> list[str]:
+    """The fields by which a message is to be delivered later."""
+    return [name for name in ("delay_level", "deliver_time_ms", "delay_ms") if getattr(message, name)]
 
 
 def wait_value(message: Message) -> str:
@@ -144,6 +147,7 @@ def check_batch(messages: Sequence[Message]) -> None:
         ("the same wait_stored", lambda message: message.wait_stored == first.wait_stored),
         ("no delay_level", lambda message: not message.delay_level),
         ("no deliver_time_ms", lambda message: not message.deliver_time_ms),
+        ("no delay_ms", lambda message: not message.delay_ms),
     )
     for rule, holds in rules:
         if not all(map(holds, messages)):
@@ -173,12 +177,19 @@ def _checked_tags(tags: str) -> str:
     return tags
 
 
-def _checked_delay(message: Message) -> str:
-    if not 0 < message.delay_level <= MAX_DELAY_LEVEL:
-        raise InvalidMessage(f"delay_level is 1 to {MAX_DELAY_LEVEL}, not {message.delay_level}.")
-    if message.deliver_time_ms:
-        raise InvalidMessage("delay_level and deliver_time_ms exclude each other.")
-    return str(message.delay_level)
+def _until(message: Message, ways: Sequence[str]) -> dict[str, str]:
+    """What a message says that is to be delivered later. Raises InvalidMessage."""
+    if len(ways) > 1:
+        raise InvalidMessage(f"{ways[0]} and {ways[1]} exclude each other.")
+    if message.delay_level:
+        if not 0 < message.delay_level <= MAX_DELAY_LEVEL:
+            raise InvalidMessage(f"delay_level is 1 to {MAX_DELAY_LEVEL}, not {message.delay_level}.")
+        return {Property.DELAY: str(message.delay_level)}
+    if message.delay_ms:
+        if not 0 < message.delay_ms < 1 << 62:  # brokers of RocketMQ add it to the time, in 64 bits
+            raise InvalidMessage(f"delay_ms is how long a message waits, in milliseconds, not {message.delay_ms}.")
+        return {Property.TIMER_DELAY_MS: str(message.delay_ms)}
+    return {Property.TIMER_DELIVER_MS: _checked_time(message.deliver_time_ms)}
 
 
 def _checked_time(time_ms: int) -> str:

@@ -21,7 +21,7 @@ from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.delivery import Delivery, Parcel, worth_another_try
 from rmqspark.client.identity import MessageIds
 from rmqspark.client.message_kinds import check_message
-from rmqspark.client.outgoing import SendConfig, outgoing
+from rmqspark.client.outgoing import SendConfig, outgoing, waits
 from rmqspark.client.received import received
 from rmqspark.client.selection import Target
 from rmqspark.errors import (
@@ -132,7 +132,7 @@ class TransactionProducer(ClosedByWith):
         self._check_open()
         self._begin_if_forked()
         check_message(message)
-        if message.delay_level or message.deliver_time_ms:
+        if waits(message):
             raise InvalidMessage("A message of a transaction cannot be delayed.", hint="Send it without a delay.")
         receipt = self._send_half(message, queue, shard, timeout_ms)
         state = TransactionState.ROLLBACK
@@ -288,5 +288,6 @@ def _prepared(message: Message, msg_id: str) -> PreparedMessage:
         message.delay_level,
         message.deliver_time_ms,
         message.wait_stored,
+        message.delay_ms,
         msg_id,
     )

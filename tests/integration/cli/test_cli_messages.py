@@ -22,6 +22,7 @@ from rmqspark.client.pull_consumer import PullConsumer
 from rmqspark.clock import SystemClock
 from rmqspark.model import MessageQueue
 from rmqspark.testing import cluster
+from rmqspark.testing.manual_clock import ManualClock
 from rmqspark.testing.rmq import Rmq
 
 from .conftest import COMMAND, environment, wait_until
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rmqspark.testing import LocalCluster
+
+    from .conftest import Processes
 
     Run = Callable[..., Any]
 
@@ -139,6 +142,16 @@ def test_a_delay_is_waited_for(ok: Run, rmq: Rmq, topic: str, tmp_path: Path) ->
     (tmp_path / "late.jsonl").write_text("\n".join(shown))
     ok("send", topic, "--file", "late.jsonl")
     assert sorted(ok("consume", topic).lines) == ["first", "first", "late", "late", "later", "later"]
+
+
+def test_a_delay_is_counted_by_the_broker(processes: Processes) -> None:
+    """However far its clock is from the sender's: by that the message would come at once here, or be refused."""
+    clock = ManualClock(SystemClock().now_ms() + 3_600_000)
+    with cluster(clock=clock) as mq, Rmq(mq) as rmq:
+        sent = processes.run("send", "orders", "late", "--delay", "30m", RMQ_NAMESRV=mq.namesrv)
+        assert (sent.code, bodies(rmq, "orders")) == (0, [])
+        clock.advance(seconds=1_801)
+        wait_until(lambda: bodies(rmq, "orders") == [b"late"], "it comes")
 
 
 @pytest.mark.parametrize("delay", ["19", "soon", "-1s", "4d"])

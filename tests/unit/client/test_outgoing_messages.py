@@ -38,6 +38,18 @@ def test_a_message_carries_what_stock_clients_send() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("message", "property_"),
+    [
+        (Message("t", b"x", deliver_time_ms=1_700_000_000_000), "TIMER_DELIVER_MS\x011700000000000\x02"),
+        (Message("t", b"x", delay_ms=90_000), "TIMER_DELAY_MS\x0190000\x02"),
+    ],
+)
+def test_a_message_waits_until_a_time_or_for_a_while(message: Message, property_: str) -> None:
+    """The time is the sender's, the while is counted by the broker's clock."""
+    assert property_ in outgoing(message, "ID", CONFIG).properties
+
+
 def test_a_bare_string_is_one_key() -> None:
     """keys="42" means the key 42, not 4 and 2."""
     assert "KEYS\x0142\x02" in outgoing(Message("t", b"x", keys="42"), "ID", CONFIG).properties
@@ -75,6 +87,11 @@ def test_a_body_that_would_grow_is_sent_as_it_is() -> None:
         (Message("t", b"x", tags="a || b"), "one tag"),
         (Message("t", b"x", delay_level=19), "1 to 18"),
         (Message("t", b"x", delay_level=-1), "1 to 18"),
+        (Message("t", b"x", delay_level=1, deliver_time_ms=1_700_000_000_000), "delay_level and deliver_time_ms excl"),
+        (Message("t", b"x", deliver_time_ms=1_700_000_000_000, delay_ms=1), "deliver_time_ms and delay_ms exclude"),
+        (Message("t", b"x", deliver_time_ms=-1), "cannot be -1"),
+        (Message("t", b"x", delay_ms=-1), "not -1"),
+        (Message("t", b"x", delay_ms=1 << 62), "how long a message waits"),
     ],
 )
 def test_what_no_broker_takes_is_refused_before_it_is_sent(message: Message, reason: str) -> None:
@@ -115,6 +132,7 @@ def test_each_message_of_a_batch_keeps_its_own_id() -> None:
         ([Message("t", b"x"), Message("u", b"x")], "same topic"),
         ([Message("t", b"x"), Message("t", b"x", wait_stored=False)], "same wait_stored"),
         ([Message("t", b"x", delay_level=1)], "no delay_level"),
+        ([Message("t", b"x", delay_ms=1)], "no delay_ms"),
         ([Message("%RETRY%g", b"x")], "no batches"),
         ([Message("t", bytes(3 << 20)), Message("t", bytes(2 << 20))], "over the limit"),
     ],
