@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rmqspark.client.message_kinds import check_body_kind, check_kinds
 from rmqspark.errors import InvalidArgument, InvalidMessage
+from rmqspark.protocol.milliseconds import other_unit
 from rmqspark.protocol.names import MAX_BODY_BYTES, MAX_DELAY_LEVEL, RETRY_PREFIX, check_body, check_sendable
 from rmqspark.protocol.records.batch import BatchElement, encode_batch
 from rmqspark.protocol.records.compression import compress
@@ -195,4 +196,6 @@ def _until(message: Message, ways: Sequence[str]) -> dict[str, str]:
 def _checked_time(time_ms: int) -> str:
     if not 0 < time_ms < 1 << 63:
         raise InvalidMessage(f"deliver_time_ms counts from 1970, in milliseconds; it cannot be {time_ms}.")
+    if unit := other_unit(time_ms):
+        raise InvalidMessage(f"deliver_time_ms {time_ms} looks like {unit} since 1970, and is in milliseconds.")
     return str(time_ms)

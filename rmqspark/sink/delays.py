@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from rmqspark.message_queue import MessageQueue
+from rmqspark.protocol.milliseconds import MICROSECONDS_FROM, SECONDS
 from rmqspark.protocol.names import MAX_DELAY_LEVEL, SCHEDULE_TOPIC, TIMER_TOPIC
 from rmqspark.protocol.records.properties import Property
 from rmqspark.sink.unsendable import unsendable
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 DELAY_COLUMNS = frozenset({"delayLevel", "deliverTime"})
 
 _PRECISION_MS = 1000
-_SECONDS = range(10**8, 10**11)  # nine to eleven digits, as in options.moment: as milliseconds before March 1973
-_MICROSECONDS_FROM = 10**14  # from fifteen digits on: as milliseconds in the year 5138
 _LOOKS_LIKE = "column 'deliverTime' looks like {} since 1970, and is in milliseconds"
 _BY_TIME = MAX_DELAY_LEVEL  # a slot behind those of the levels
 SLOTS = _BY_TIME + 1
@@ -49,8 +48,8 @@ def check_delays(batch: Any, first_row: int) -> None:
     if time is not None:
         _refuse(time < 0, first_row, "column 'deliverTime' is before 1970")
     if time is not None and not pa.types.is_timestamp(batch.column("deliverTime").type):
-        _refuse((time >= _SECONDS.start) & (time < _SECONDS.stop), first_row, _LOOKS_LIKE.format("seconds"))
-        _refuse(time >= _MICROSECONDS_FROM, first_row, _LOOKS_LIKE.format("micro- or nanoseconds"))
+        _refuse((time >= SECONDS.start) & (time < SECONDS.stop), first_row, _LOOKS_LIKE.format("seconds"))
+        _refuse(time >= MICROSECONDS_FROM, first_row, _LOOKS_LIKE.format("micro- or nanoseconds"))
     if level is not None and time is not None:
         _refuse((level > 0) & (time > 0), first_row, "it has a delayLevel and a deliverTime, which exclude each other")
 

@@ -13,6 +13,7 @@ from rmqspark.protocol.bodies.client import (
     SQL92,
     SubscriptionData,
 )
+from rmqspark.protocol.milliseconds import other_unit
 from rmqspark.protocol.names import RETRY_PREFIX, check_topic
 
 if TYPE_CHECKING:
@@ -73,6 +74,8 @@ class ConsumeFrom(NamedTuple):
         if value == "earliest":
             return cls("earliest")
         if isinstance(value, int) and value >= 0:
+            if unit := other_unit(value):
+                raise InvalidArgument(f"consume_from {value} looks like {unit} since 1970, and is in milliseconds.")
             return cls(value)
         raise InvalidArgument(
             f"consume_from is {value!r:.80}, but must be 'latest', 'earliest' or a time in milliseconds since 1970."

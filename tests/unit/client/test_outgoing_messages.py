@@ -90,6 +90,8 @@ def test_a_body_that_would_grow_is_sent_as_it_is() -> None:
         (Message("t", b"x", delay_level=1, deliver_time_ms=1_700_000_000_000), "delay_level and deliver_time_ms excl"),
         (Message("t", b"x", deliver_time_ms=1_700_000_000_000, delay_ms=1), "deliver_time_ms and delay_ms exclude"),
         (Message("t", b"x", deliver_time_ms=-1), "cannot be -1"),
+        (Message("t", b"x", deliver_time_ms=1_700_000_000), "looks like seconds"),
+        (Message("t", b"x", deliver_time_ms=1_700_000_000_000_000), "looks like micro- or nanoseconds"),
         (Message("t", b"x", delay_ms=-1), "not -1"),
         (Message("t", b"x", delay_ms=1 << 62), "how long a message waits"),
     ],

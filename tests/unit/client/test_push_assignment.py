@@ -81,8 +81,9 @@ def test_where_a_new_group_begins(consume_from: str | int, wire_name: str, at_fi
     assert start.place(retries, 1_000_000, is_later=False) == "earliest"
 
 
-@pytest.mark.parametrize("value", ["newest", -1, "2026-01-01", None])
+@pytest.mark.parametrize("value", ["newest", -1, "2026-01-01", None, 1_700_000_000, 1_700_000_000_000_000])
 def test_a_start_that_is_none(value: object) -> None:
+    """Nor one in seconds, which as milliseconds is before all messages: the group would consume all there are."""
     with pytest.raises(InvalidArgument, match="consume_from"):
         ConsumeFrom.parse(value)
 
