@@ -101,7 +101,7 @@ class Parts:
         self.copied = CopiedQueues(store, is_slave=config.is_slave)
         self.tables = tables
         self.accounts = accounts_of(config, given.files)
-        self.stats = BrokerStats(now_ms=clock.now_ms())
+        self.stats = BrokerStats(now_ms=given.steady.now_ms())
         self.counted = Counted(config, store, clock)
         self.queries = SparkQueries()
         self.rates = ConsumptionRates(tables.offsets, clock.monotonic_ms())

@@ -188,7 +188,7 @@ def _about_administration(given: Given, parts: Parts) -> Iterator[Routes]:
     yield ConsumerCallHandlers(config.broker_name, store, topics, tables.groups, clients).routes()
     yield DelayHandlers(tables.delays).routes()
     yield SettingsHandlers(parts.settings, given.whereabouts, topics.version).routes()
-    yield RuntimeHandlers(store, parts.stats, clock).routes()
+    yield RuntimeHandlers(store, parts.stats, given.steady).routes()
     yield ExpiryHandlers(parts.expiry).routes()
     yield MetricsHandlers(parts.metrics).routes()
     yield StatisticsHandlers(parts.statistics).routes()

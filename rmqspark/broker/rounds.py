@@ -14,7 +14,6 @@ from rmqspark.errors import RmqError
 
 if TYPE_CHECKING:
     from rmqspark.broker.parts import Given, Parts
-    from rmqspark.clock import Clock
 
 log = structlog.get_logger("rmqspark.broker")
 
@@ -39,9 +38,7 @@ def _of_any(given: Given, parts: Parts) -> list[Coroutine[Any, Any, None]]:
         _every(_CLEANING_INTERVAL_MS, parts.heartbeats.expire),
         _every(_CLEANING_INTERVAL_MS, lambda: tables.locks.expire(clock.monotonic_ms())),
         _every(_CLEANING_INTERVAL_MS, lambda: parts.queries.expire(given.steady.now_ms())),
-        _every(_CLEANING_INTERVAL_MS, lambda: parts.rates.sample(clock.monotonic_ms())),
-        _every(_CLEANING_INTERVAL_MS, lambda: parts.stats.sample(clock.now_ms())),
-        _every(_CLEANING_INTERVAL_MS, partial(_count, clock, parts)),
+        _every(_CLEANING_INTERVAL_MS, partial(count, given, parts)),
         _every(_CLEANING_INTERVAL_MS, parts.expiry.run),
         _every(given.config.flush_consumer_offset_interval, tables.save),
     ]
@@ -66,9 +63,13 @@ def _of_slave(parts: Parts, role: SlaveRole) -> list[Coroutine[Any, Any, None]]:
     ]
 
 
-async def _count(clock: Clock, parts: Parts) -> None:
+async def count(given: Given, parts: Parts) -> None:
+    """What rates are made of, by clocks that nobody sets."""
+    monotonic_ms = given.clock.monotonic_ms()
+    parts.stats.sample(given.steady.now_ms())
+    parts.rates.sample(monotonic_ms)
     await parts.metrics.count()
-    await parts.statistics.sample(clock.monotonic_ms())
+    await parts.statistics.sample(monotonic_ms)
 
 
 async def _every(interval_ms: int | Callable[[], int], action: Callable[[], Awaitable[None] | object]) -> None:

@@ -1,4 +1,5 @@
-"""What a broker counts, and the rates over 10 seconds, a minute and ten minutes. Pure: told what time it is.
+"""What a broker counts, and the rates over 10 seconds, a minute and ten minutes. Pure: told what time it is, by a clock
+that nobody sets.
 
 RocketMQ: StoreStatsService, BrokerStats; spec: requests, section 7 (code 28).
 """

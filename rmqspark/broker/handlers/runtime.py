@@ -18,7 +18,7 @@ from rmqspark.remoting.router import Route, Routes
 
 if TYPE_CHECKING:
     from rmqspark.broker.stats import BrokerStats
-    from rmqspark.clock import Clock
+    from rmqspark.clock import SteadyClock
     from rmqspark.remoting.request import Request
     from rmqspark.remoting.router import NoFields
     from rmqspark.store.message_store import MessageStore
@@ -50,10 +50,10 @@ _NOT_MEASURED: Final = {
 class RuntimeHandlers:
     """Reads counters and the store's extent."""
 
-    def __init__(self, store: MessageStore, stats: BrokerStats, clock: Clock) -> None:
+    def __init__(self, store: MessageStore, stats: BrokerStats, steady: SteadyClock) -> None:
         self._store = store
         self._stats = stats
-        self._clock = clock
+        self._steady = steady
 
     def routes(self) -> Routes:
         return {RequestCode.GET_BROKER_RUNTIME_INFO: Route(None, self.runtime)}
@@ -67,7 +67,7 @@ class RuntimeHandlers:
         puts = stats.puts
         return {
             "bootTimestamp": str(stats.boot_ms),
-            "runtime": _duration(self._clock.now_ms() - stats.boot_ms),
+            "runtime": _duration(self._steady.now_ms() - stats.boot_ms),
             "brokerActive": "true",
             "brokerVersionDesc": f"V5_3_3 (rmqspark {__version__})",
             "brokerVersion": str(VERSION),

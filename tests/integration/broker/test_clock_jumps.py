@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rmqspark.broker.rounds import count
 from rmqspark.clock import SteadyClock
 from rmqspark.protocol.bodies.admin import ConsumeStats
 from rmqspark.protocol.bodies.client import (
@@ -17,6 +18,7 @@ from rmqspark.protocol.bodies.client import (
     Queue,
     SubscriptionData,
 )
+from rmqspark.protocol.bodies.route import KVTable
 from rmqspark.protocol.bodies.txn import TxnStates
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.headers.admin import GetConsumeStatsRequestHeader
@@ -124,11 +126,32 @@ def test_groups_consume_as_fast_as_they_do(on_broker: Callable[..., Any], jump_m
             (await client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, header)).raise_for_code()
             clock.advance(seconds=30)
             clock.set_now_ms(clock.now_ms() + jump_ms)
-            bench.broker._parts.rates.sample(clock.monotonic_ms())
+            await count(bench.broker._given, bench.broker._parts)
         answer = await client.ask(RequestCode.GET_CONSUME_STATS, GetConsumeStatsRequestHeader("g"))
         assert ConsumeStats.decode(answer.body).consumeTps == 2.0
 
     on_broker(talk, clock=clock)
+
+
+@jumps
+def test_a_broker_takes_as_much_as_it_does(on_broker: Callable[..., Any], jump_ms: int) -> None:
+    """Of one message a second, for as long as it has been running."""
+    clock = ManualClock()
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await client.create_topic("orders")
+        for _ in range(3):
+            for number in range(10):
+                await client.send("orders", b"%d" % number)
+            clock.advance(seconds=10)
+            clock.set_now_ms(clock.now_ms() + jump_ms)
+            await count(bench.broker._given, bench.broker._parts)
+        told = KVTable.decode((await client.ask(RequestCode.GET_BROKER_RUNTIME_INFO)).body).table
+        assert told["putTps"] == "1.0 1.0 1.0"
+        assert told["runtime"] == "[ 0 days, 0 hours, 0 minutes, 30 seconds ]"
+
+    on_broker(talk, files=MemoryFileSystem(clock=clock), clock=clock)
 
 
 @jumps
