@@ -11,7 +11,6 @@ from rmqspark.cli.options import Json, Namesrv
 from rmqspark.cli.output import print_json, print_table, safe
 from rmqspark.cli.slaves import SLAVE_COLUMNS, slave_document, slave_row
 from rmqspark.cli.thresholds import EXIT_CODES
-from rmqspark.clock import SystemClock
 from rmqspark.errors import Unreachable
 from rmqspark.words import counted, duration, size
 
@@ -30,9 +29,9 @@ def info(namesrv: Namesrv = None, as_json: Json = False) -> None:
 
     with AdminClient(namesrv) as admin:
         status = admin.cluster_status()
-    found, now_ms = problems(status), SystemClock().now_ms()
+    found = problems(status)
     if as_json:
-        print_json(_document(status, found, now_ms))
+        print_json(_document(status, found))
         return
     for server in status.name_servers:
         print(safe(f"Name server {server.address}: {server.silence or counted(len(server.brokers), 'broker')}"))
@@ -55,7 +54,7 @@ def info(namesrv: Namesrv = None, as_json: Json = False) -> None:
         (
             *(broker.name, broker.cluster, broker.address, broker.role, broker.version),
             *(_rate(broker.stored_per_second), _rate(broker.read_per_second), broker.stored, broker.read),
-            *(_disk(broker), broker.queues, broker.flush_mode, _uptime(broker, now_ms), state_of(broker, found)),
+            *(_disk(broker), broker.queues, broker.flush_mode, _uptime(broker), state_of(broker, found)),
         )
         for broker in status.brokers
     ]
@@ -117,12 +116,11 @@ def _disk(broker: BrokerStatus) -> str | None:
     return f"{broker.disk_used:.0%}{free}"
 
 
-def _uptime(broker: BrokerStatus, now_ms: int) -> str | None:
-    uptime_ms = broker.uptime_ms(now_ms)
-    return None if uptime_ms is None else duration(uptime_ms)
+def _uptime(broker: BrokerStatus) -> str | None:
+    return None if broker.uptime_s is None else duration(broker.uptime_s * 1000)
 
 
-def _document(status: ClusterStatus, found: list[Problem], now_ms: int) -> dict[str, Any]:
+def _document(status: ClusterStatus, found: list[Problem]) -> dict[str, Any]:
     from rmqspark.client.cluster_problems import state_of, worst
 
     return {
@@ -149,7 +147,7 @@ def _document(status: ClusterStatus, found: list[Problem], now_ms: int) -> dict[
                 "topics": each.topics,
                 "queues": each.queues,
                 "flushDiskType": each.flush_mode,
-                "uptimeSeconds": None if (up := each.uptime_ms(now_ms)) is None else up // 1000,
+                "uptimeSeconds": each.uptime_s,
                 "state": state_of(each, found),
             }
             for each in status.brokers

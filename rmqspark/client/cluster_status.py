@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rmqspark.client.cluster_client import ClusterClient
 
 _FREE: Final = re.compile(r"Free : ([\d.]+) ?(B|KiB|MiB|GiB|TiB|PiB)")
+_RUNTIME: Final = re.compile(r"\[ ([\d,]+) days, (\d+) hours, (\d+) minutes, (\d+) seconds \]", re.ASCII)
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
@@ -103,9 +104,19 @@ class BrokerStatus:
         found = _FREE.search(self.runtime.get("commitLogDirCapacity", ""))
         return int(float(found[1]) * 1024 ** _UNITS.index(found[2])) if found else None
 
-    def uptime_ms(self, now_ms: int) -> int | None:
-        boot_ms = whole(self.runtime.get("bootTimestamp"))
-        return None if boot_ms is None else max(0, now_ms - boot_ms)
+    @property
+    def started_ms(self) -> int | None:
+        """By the broker's clock."""
+        return whole(self.runtime.get("bootTimestamp"))
+
+    @property
+    def uptime_s(self) -> int | None:
+        """As the broker counts it: nobody else's clock need be right."""
+        found = _RUNTIME.fullmatch(self.runtime.get("runtime", ""))
+        if found is None:
+            return None
+        days, hours, minutes, seconds = (int(each.replace(",", "")) for each in found.groups())
+        return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
 
 
 @dataclass(frozen=True, slots=True)

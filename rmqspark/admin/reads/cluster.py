@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 def cluster(client: ClusterClient) -> ClusterView:
     """Everybody, each asked how it is. Unreachable where no name server answers."""
-    return _view(client, look(client))
+    return _view(look(client))
 
 
 def servers(client: ClusterClient) -> ClusterView:
     """The same but for topics and queues, of which it counts none: at any number of them it costs as little."""
-    return _view(client, look(client, with_routes=False))
+    return _view(look(client, with_routes=False))
 
 
 def brokers(client: ClusterClient) -> list[BrokerView]:
@@ -34,13 +34,13 @@ def brokers(client: ClusterClient) -> list[BrokerView]:
 
 def broker(client: ClusterClient, name: str) -> BrokerView:
     """No other one is asked. BrokerNotRegistered."""
-    for each in _view(client, look(client, name)).brokers:
+    for each in _view(look(client, name)).brokers:
         return each
     raise BrokerNotRegistered(f"No name server knows a broker {name!r}.", hint="rmq cluster info shows those it knows.")
 
 
-def _view(client: ClusterClient, status: ClusterStatus) -> ClusterView:
-    return ClusterView.of(status, problems(status), client.clock.now_ms())
+def _view(status: ClusterStatus) -> ClusterView:
+    return ClusterView.of(status, problems(status))
 
 
 def settings(client: ClusterClient, broker_name: str, known: Mapping[str, SettingInfo]) -> list[SettingView]:

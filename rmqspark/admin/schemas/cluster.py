@@ -81,8 +81,7 @@ class BrokerView(Document):
     state: str
 
     @classmethod
-    def of(cls, broker: BrokerStatus, problems: list[Problem], now_ms: int) -> BrokerView:
-        uptime_ms = broker.uptime_ms(now_ms)
+    def of(cls, broker: BrokerStatus, problems: list[Problem]) -> BrokerView:
         return cls(
             broker_name=broker.name,
             cluster=broker.cluster,
@@ -101,7 +100,7 @@ class BrokerView(Document):
             topics=broker.topics,
             queues=broker.queues,
             flush_disk_type=broker.flush_mode,
-            started_at=None if uptime_ms is None else now_ms - uptime_ms,
+            started_at=broker.started_ms,
             state=state_of(broker, problems),
         )
 
@@ -115,11 +114,11 @@ class ClusterView(Document):
     problems: list[ProblemView]
 
     @classmethod
-    def of(cls, status: ClusterStatus, problems: list[Problem], now_ms: int) -> ClusterView:
+    def of(cls, status: ClusterStatus, problems: list[Problem]) -> ClusterView:
         return cls(
             state=worst(problems),
             name_servers=[NameServerView.of(server) for server in status.name_servers],
-            brokers=[BrokerView.of(broker, problems, now_ms) for broker in status.brokers],
+            brokers=[BrokerView.of(broker, problems) for broker in status.brokers],
             problems=[ProblemView.of(problem) for problem in problems],
         )
 

@@ -130,5 +130,6 @@ def test_figures_as_brokers_write_them() -> None:
     facts = {"putTps": "1.5 1.2 0.9", "getTransferredTps": "", "msgPutTotalTodayNow": "7", "msgGetTotalTodayNow": "x"}
     one = broker({**facts, "commitLogDirCapacity": "Total : 98.4 GiB, Free : 512.0 MiB."})
     assert (one.stored_per_second, one.read_per_second, one.stored, one.read) == (1.5, None, 7, None)
-    assert (one.disk_free_bytes, one.uptime_ms(3000), one.address) == (512 << 20, 2000, "h:1")
+    assert (one.disk_free_bytes, one.started_ms, one.uptime_s, one.address) == (512 << 20, 1000, None, "h:1")
+    assert broker({"runtime": "[ 1,000 days, 2 hours, 3 minutes, 4 seconds ]"}).uptime_s == 86_400_000 + 7_384
     assert (broker(runtime={"commitLogDirCapacity": "?"}).disk_free_bytes, one.flush_mode) == (None, None)
