@@ -7,7 +7,7 @@ differ from task to task; whoever lists queries asks every broker of ours, and p
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from rmqspark.client.silence import RollCall, remembered
 from rmqspark.client.txn import INPUTS_TIMEOUT_MS, LIST_TIMEOUT_MS, able_brokers, input_keeper
@@ -27,15 +27,23 @@ if TYPE_CHECKING:
 
 SILENT_MS = 60_000  # a listener says something every ten seconds or so
 PAST_MS = 10 * 60_000  # nobody waits for a query that is not heard of for so long, and not known to run
+_NEVER_MS = 1 << 62
 STATES = ("running", "silent", "unknown", "failed", "stopped")  # as they concern an operator
 
 
 @dataclass(frozen=True, slots=True)
 class SeenQuery:
-    """A query and how long ago a broker last heard of it."""
+    """A query, how long ago a broker last heard of it, and how long ago its listener told one something."""
 
     known: KnownQuery
     silent_ms: int
+    told_ms: int = _NEVER_MS
+
+    @classmethod
+    def by(cls, known: KnownQuery, now_ms: int) -> Self:
+        """As a broker knows it, `now_ms` by whose clock: those of two brokers may differ by minutes."""
+        told_ms = _NEVER_MS if known.report is None else max(0, now_ms - known.report.reportedAt)
+        return cls(known, min(told_ms, max(0, now_ms - known.heardAt)), told_ms)
 
     @property
     def state(self) -> str:
@@ -75,9 +83,9 @@ def seen_queries(
     found: dict[str, SeenQuery] = {}
     for table in _tables(client, query_id, RollCall(client, on_silent)):
         for known in table.queries:
-            seen = SeenQuery(known, max(0, table.now - _heard_ms(known)))
+            seen = SeenQuery.by(known, table.now)
             other = found.get(known.queryId)
-            found[known.queryId] = seen if other is None else _together(seen, other)
+            found[known.queryId] = seen if other is None else together(seen, other)
     return sorted(found.values(), key=lambda seen: (name_of(seen.known), seen.known.queryId))
 
 
@@ -93,14 +101,14 @@ def by_state(queries: Iterable[SeenQuery]) -> list[SeenQuery]:
     return sorted(queries, key=lambda seen: (STATES.index(seen.state), seen.silent_ms, seen.known.queryId))
 
 
-def _together(one: SeenQuery, other: SeenQuery) -> SeenQuery:
+def together(one: SeenQuery, other: SeenQuery) -> SeenQuery:
     """What two brokers know of the same query: the newest report of its listener, and what its newest batch reads."""
-    told = max(one.known, other.known, key=_reported_ms)
+    told = min(one, other, key=lambda seen: seen.told_ms)
     newest = max(one.known.batchId, other.known.batchId)
     heard_ms = max(one.known.heardAt, other.known.heardAt)
     read = [piece for each in (one.known, other.known) if each.batchId == newest for piece in each.inputs]
-    known = KnownQuery(told.queryId, told.report, told.history, newest, heard_ms, _farthest(read))
-    return SeenQuery(known, min(one.silent_ms, other.silent_ms))
+    known = KnownQuery(told.known.queryId, told.known.report, told.known.history, newest, heard_ms, _farthest(read))
+    return SeenQuery(known, min(one.silent_ms, other.silent_ms), told.told_ms)
 
 
 def _farthest(read: list[InputRange]) -> list[InputRange]:
@@ -181,11 +189,3 @@ def _groups(known: KnownQuery) -> set[str]:
 
 
 _SHORTEST_ID = 4  # letters of an id that may stand for it
-
-
-def _heard_ms(known: KnownQuery) -> int:
-    return max(known.heardAt, _reported_ms(known))
-
-
-def _reported_ms(known: KnownQuery) -> int:
-    return known.report.reportedAt if known.report is not None else 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rmqspark.client.queries import PAST_MS, SILENT_MS, SeenQuery, by_state, check_named, only_living
+from rmqspark.client.queries import PAST_MS, SILENT_MS, SeenQuery, by_state, check_named, only_living, together
 from rmqspark.errors import InvalidArgument
 from rmqspark.protocol.bodies.queries import KnownQuery, QueryReport
 
@@ -53,6 +53,16 @@ def test_a_query_that_ended_long_ago_is_past(state: str | None, is_past: bool) -
     """Without a listener nobody says that it has ended; one that failed, or whose driver is gone, is still news."""
     assert seen("a", state, PAST_MS + 1).is_past == is_past
     assert not seen("a", state, PAST_MS).is_past
+
+
+def test_the_newest_report_counts_whatever_brokers_clocks_say() -> None:
+    """One told ten seconds ago that the query has stopped; before that another, whose clock is ten minutes ahead, heard
+    that it runs."""
+    stopped = KnownQuery("a", QueryReport("a", state="stopped", reportedAt=1_000_000), heardAt=900_000)
+    running = KnownQuery("a", QueryReport("a", state="running", reportedAt=1_550_000), heardAt=1_550_000)
+    now, ahead = SeenQuery.by(stopped, 1_010_000), SeenQuery.by(running, 1_610_000)
+    for told in (together(now, ahead), together(ahead, now)):
+        assert (told.state, told.silent_ms) == ("stopped", 10_000)
 
 
 @pytest.mark.parametrize("name", ["", "  "])
