@@ -18,9 +18,10 @@ class Histories:
         self._series: OrderedDict[str, deque[tuple[int, float | None]]] = OrderedDict()
 
     def note(self, name: str, at_ms: int, value: float | None) -> None:
-        """One more point. Of too many series the one that was noted longest ago is forgotten."""
+        """One more point. Of too many series the one that was noted longest ago is forgotten; so are points of a clock
+        that has been set back since, which would lie in the time to come."""
         points = self._series.setdefault(name, deque(maxlen=MOST_POINTS))
-        points.append((at_ms, value))
+        _append(points, at_ms, value)
         self._series.move_to_end(name)
         if len(self._series) > _MOST_SERIES:
             self._series.popitem(last=False)
@@ -29,8 +30,14 @@ class Histories:
         """From here on nothing is known of those whose names begin so, until something is noted."""
         for name, points in self._series.items():
             if name.startswith(names) and points[-1][1] is not None:
-                points.append((at_ms, None))
+                _append(points, at_ms, None)
 
     def of(self, name: str) -> Series:
         """The oldest first."""
         return list(self._series.get(name, ()))
+
+
+def _append(points: deque[tuple[int, float | None]], at_ms: int, value: float | None) -> None:
+    while points and points[-1][0] > at_ms:
+        points.pop()
+    points.append((at_ms, value))

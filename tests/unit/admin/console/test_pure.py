@@ -201,6 +201,24 @@ def test_what_nobody_could_tell_is_a_gap() -> None:
     assert [value for _, value in watch.histories.of("group g")] == [1.0, None]
 
 
+def test_a_line_stays_within_its_picture_though_the_clock_is_set_back() -> None:
+    """What was measured in a time that is to come again is forgotten."""
+    histories = Histories()
+    for minute in (0, 10, 40, 50, 20, 30):
+        histories.note("in", minute * 60_000, float(minute))
+    series = histories.of("in")
+    assert [value for _, value in series] == [0.0, 10.0, 20.0, 30.0]
+    (line,) = find(line_chart("In", "messages", series, UTC, "{:.0f}".format), "polyline")
+    assert [point.partition(",")[0] for point in line.attributes["points"].split()] == [
+        "0.0",
+        "213.3",
+        "426.7",
+        "640.0",
+    ]
+    histories.gap(15 * 60_000)
+    assert [value for _, value in histories.of("in")] == [0.0, 10.0, None]
+
+
 def test_a_chart_says_what_it_shows() -> None:
     """In words, as a picture with them as its name, and as a table; broken where nothing was known."""
     series = [(0, 1.0), (10_000, None), (20_000, 3.0), (30_000, 2.0)]
