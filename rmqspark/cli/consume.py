@@ -12,7 +12,15 @@ import typer
 from rmqspark.cli.formats import as_object, compile_format
 from rmqspark.cli.options import Json, Namesrv
 from rmqspark.cli.output import json_text, safe
-from rmqspark.client.moments import EARLIEST, LATEST, Position, backwards, parse_moment, parse_offsets
+from rmqspark.client.moments import (
+    CLOCKS_DIFFER_MS,
+    EARLIEST,
+    LATEST,
+    Position,
+    backwards,
+    parse_moment,
+    parse_offsets,
+)
 from rmqspark.client.spans import readable_queues, resolve
 from rmqspark.clock import SystemClock
 from rmqspark.errors import InvalidArgument, RmqError
@@ -162,7 +170,7 @@ def read(
 
     With `resume` a queue begins where the consumer's group has committed, if it has.
     """
-    began = Position(timestamp_ms=SystemClock().now_ms())
+    began = Position(timestamp_ms=SystemClock().now_ms() - CLOCKS_DIFFER_MS)
     queues = readable_queues(consumer, topic)
     ends = {queue: resolve(consumer, queue, end) if end else consumer.max_offset(queue) for queue in queues}
     consumer.assign(queues)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from rmqspark.client.broker_admin import BrokerAdmin
 from rmqspark.client.journey import BatchReader, GroupReader, Unknown, Writer
 from rmqspark.client.journey_parts import track
+from rmqspark.client.moments import CLOCKS_DIFFER_MS
 from rmqspark.client.queries import name_of, seen_queries
 from rmqspark.client.txn import batches_that
 from rmqspark.errors import RmqError
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
     from rmqspark.client.queries import SeenQuery
     from rmqspark.model import ReceivedMessage
     from rmqspark.protocol.bodies.txn import AuditedBatch, OutputRange
-
-
-_CLOCKS_DIFFER_MS: Final = 60_000  # those of two brokers, at most
 
 
 def groups_about(cluster: ClusterClient, message: ReceivedMessage, at: Place) -> list[GroupReader]:
@@ -71,7 +69,7 @@ def batches_about(
 
 def _has_read(batch: AuditedBatch, at: Place) -> bool:
     """A batch that was decided before the message was stored has read another one, of a topic of that name before."""
-    return batch.decidedAtMs + _CLOCKS_DIFFER_MS >= at.stored_ms and any(covers(each, at) for each in batch.inputs)
+    return batch.decidedAtMs + CLOCKS_DIFFER_MS >= at.stored_ms and any(covers(each, at) for each in batch.inputs)
 
 
 def covers(each: InputRange | OutputRange, at: Place) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from rmqspark.client.expressions import check_sql, tag_test
+from rmqspark.client.moments import CLOCKS_DIFFER_MS
 from rmqspark.errors import InvalidArgument
 from rmqspark.protocol.bodies.client import (
     CONSUME_FROM_FIRST_OFFSET,
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     Place: TypeAlias = Literal["earliest", "latest"] | int
     """One of a queue's ends, or the first message stored at that time or later, in ms since 1970."""
 
-CLOCKS_DIFFER_MS = 60_000  # at most, those of a broker and of a client
 _EVERYTHING = "*"
 
 

@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rmqspark.client.moments import CLOCKS_DIFFER_MS
 from rmqspark.client.pushing.assignment import View, change, is_settled, wanted
 from rmqspark.client.pushing.config import PushConfig
 from rmqspark.client.pushing.process_queue import Thresholds
-from rmqspark.client.pushing.subscription import CLOCKS_DIFFER_MS, ConsumeFrom, Subscription
+from rmqspark.client.pushing.subscription import ConsumeFrom, Subscription
 from rmqspark.errors import InvalidArgument, InvalidFilter, InvalidName
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.bodies.client import SubscriptionData
