@@ -234,8 +234,10 @@ class IndexFile:
                 return
 
     def may_hold(self, begin_ms: int, end_ms: int) -> bool:
-        """Whether its entries' times and [begin_ms, end_ms] have a moment in common."""
-        return self.header.begin_timestamp_ms <= end_ms and begin_ms <= self.header.end_timestamp_ms
+        """Whether its entries' times and [begin_ms, end_ms] have a moment in common. None is before its first, though
+        the clock that its last was stored by had been set back."""
+        first_ms = self.header.begin_timestamp_ms
+        return first_ms <= end_ms and begin_ms <= max(first_ms, self.header.end_timestamp_ms)
 
     def first_at_or_after(self, physical_offset: int) -> int:
         """The first entry of a record at this physical offset or behind; the next entry's number if there is none."""

@@ -182,6 +182,16 @@ def test_lookup_within_a_time_goes_through_the_files_it_concerns() -> None:
         assert found == [number * 100 for number in range(first, last + 1)]
 
 
+def test_lookup_within_a_time_though_the_clock_was_set_back() -> None:
+    """As RocketMQ's index: what came then counts as stored when its file begins, and hides nothing that came before."""
+    index = opened(MemoryFileSystem(), ONE_FILE)
+    start_ms = 1_700_000_000_000
+    for number, minute in enumerate((0, 15, -44)):
+        index.append([f"{TOPIC}#k".encode()], [number * 100], start_ms + minute * 60_000)
+    assert index.find(TOPIC, "k", start_ms - 900_000, start_ms + 1_800_000) == [0, 100, 200]
+    assert index.find(TOPIC, "k", start_ms - 2_700_000, start_ms - 1) == []
+
+
 def test_what_was_fed_is_not_entered_again() -> None:
     """The dispatcher may repeat itself after a restart."""
     files = MemoryFileSystem()
