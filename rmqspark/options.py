@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
 _DURATION_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_INT64 = (1 << 63) - 1
 _MOST_SHOWN = 200  # characters of a value that is wrong: what is wrong with it is said behind it
 _TIME_WITHOUT_SIGNS = (
@@ -292,4 +293,4 @@ def moment(value: str) -> Moment:
         when = datetime.fromisoformat(value)
     except ValueError as error:
         raise ValueError("milliseconds since 1970, an ISO-8601 time, or -10m, -2h, -1d is accepted.") from error
-    return Moment(at_ms=int((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000))
+    return Moment(at_ms=((when if when.tzinfo else when.replace(tzinfo=UTC)) - _EPOCH) // timedelta(milliseconds=1))

@@ -141,6 +141,12 @@ def test_digits_that_are_no_milliseconds(digits: str, meant: str) -> None:
     assert moment("1795600800123") == Moment(1_795_600_800_123)
 
 
+def test_milliseconds_of_a_time_are_exact() -> None:
+    """Also where a float of its seconds lies just below."""
+    assert moment("2004-02-28T12:00:01.008Z") == Moment(1_077_969_601_008)
+    assert moment("2039-02-28T12:00:01.911") == Moment(2_182_507_201_911)
+
+
 def test_relative_moments_are_fixed_when_they_are_asked_for() -> None:
     """-10m is ten minutes before the query starts."""
     assert Moment(ago_ms=600_000).resolve(1_000_000) == 400_000
