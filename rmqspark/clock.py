@@ -62,3 +62,19 @@ class SteadyClock:
 
     def sleep_ms(self, duration_ms: int) -> None:
         self._clock.sleep_ms(duration_ms)
+
+
+class Punctuality:
+    """How late rounds come that are to come every `interval_ms`. A process that was stopped for a while, as by SIGSTOP,
+    comes late, and has heard nothing of what was said to it meanwhile."""
+
+    def __init__(self, clock: Clock, interval_ms: int) -> None:
+        self._clock = clock
+        self._interval_ms = interval_ms
+        self._due_ms = clock.monotonic_ms() + interval_ms
+
+    def late_ms(self) -> int:
+        """To be asked as a round begins; 0 where it is not late by as much as another round."""
+        now_ms = self._clock.monotonic_ms()
+        late_ms, self._due_ms = now_ms - self._due_ms, now_ms + self._interval_ms
+        return late_ms if late_ms > self._interval_ms else 0

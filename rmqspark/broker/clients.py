@@ -194,6 +194,15 @@ class ClientRegistry:
         consuming = list(self._consuming.get(connection_id, ()))
         return [group for group in consuming if self.unregister_consumer(group, connection_id)]
 
+    def excuse(self, ms: int, now_ms: int) -> None:
+        """Counts so many ms of all silence as none: nobody could be heard."""
+        if not ms:
+            return
+        of_groups = [*(group.members for group in self._producers.values())]
+        of_groups += (group.members for group in self._consumers.values())
+        for member in {id(each): each for members in of_groups for each in members.values()}.values():
+            member.seen_ms = min(now_ms, member.seen_ms + ms)
+
     def expire(self, now_ms: int) -> list[str]:
         """Drops members without a heartbeat for too long; returns the consumer groups that lost one."""
         for group, producers in list(self._producers.items()):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from rmqspark.broker.replicating import SlaveRole
+from rmqspark.clock import Punctuality
 from rmqspark.errors import RmqError
 
 if TYPE_CHECKING:
@@ -33,9 +34,10 @@ def rounds(given: Given, parts: Parts) -> list[Coroutine[Any, Any, None]]:
 
 def _of_any(given: Given, parts: Parts) -> list[Coroutine[Any, Any, None]]:
     clock, tables = given.clock, parts.tables
+    cleaning = Punctuality(clock, _CLEANING_INTERVAL_MS)
     return [
         _every(lambda: parts.pulls.scan_interval_ms, parts.pulls.held.scan),
-        _every(_CLEANING_INTERVAL_MS, parts.heartbeats.expire),
+        _every(_CLEANING_INTERVAL_MS, lambda: parts.heartbeats.expire(cleaning.late_ms())),
         _every(_CLEANING_INTERVAL_MS, lambda: tables.locks.expire(clock.monotonic_ms())),
         _every(_CLEANING_INTERVAL_MS, lambda: parts.queries.expire(given.steady.now_ms())),
         _every(_CLEANING_INTERVAL_MS, partial(count, given, parts)),

@@ -118,6 +118,12 @@ class RouteTable:
         """Forgets what was registered by a connection, unless it has been registered again by another; says whom."""
         return self._drop(lambda live: live.connection_id == connection_id)
 
+    def excuse(self, ms: int, now_ms: int) -> None:
+        """Counts so many ms of all silence as none: nobody could be heard."""
+        if ms:
+            for place, live in self._live.items():
+                self._live[place] = replace(live, seen_ms=min(now_ms, live.seen_ms + ms))
+
     def expire(self, now_ms: int) -> list[LiveBroker]:
         """Forgets brokers that have been silent for longer than their timeout; says whom."""
         return self._drop(lambda live: now_ms - live.seen_ms > live.timeout_ms)

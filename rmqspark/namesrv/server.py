@@ -12,6 +12,7 @@ from rmqspark.auth.accounts import Accounts
 from rmqspark.auth.guard import Guard
 from rmqspark.auth.handlers import AclHandlers, UserHandlers
 from rmqspark.auth.needs import Here
+from rmqspark.clock import Punctuality
 from rmqspark.namesrv.handlers.brokers import BrokerHandlers
 from rmqspark.namesrv.handlers.config import ConfigHandlers
 from rmqspark.namesrv.handlers.kv import KvHandlers
@@ -95,16 +96,21 @@ class NameServer:
         """Whether a broker of that name is registered now."""
         return self._table.broker(broker_name) is not None
 
-    def expire(self) -> None:
-        """Drops brokers that have been silent for too long, and their connections. Runs by itself every few seconds."""
-        for broker in self._table.expire(self._clock.monotonic_ms()):
+    def expire(self, deaf_ms: int = 0) -> None:
+        """Drops brokers that have been silent for too long, but for the last `deaf_ms`, in which nobody could be heard,
+        and their connections. Runs by itself every few seconds."""
+        now_ms = self._clock.monotonic_ms()
+        self._table.excuse(deaf_ms, now_ms)
+        for broker in self._table.expire(now_ms):
             log.warning("broker expired", broker=broker.name, address=broker.address, timeout_ms=broker.timeout_ms)
             self._server.close_connection(broker.connection_id, "its broker expired")
 
     async def _scan(self) -> None:
+        interval_ms = self._config.scan_not_active_broker_interval
+        rounds = Punctuality(self._clock, interval_ms)
         while True:
-            await asyncio.sleep(self._config.scan_not_active_broker_interval / 1000)
-            self.expire()
+            await asyncio.sleep(interval_ms / 1000)
+            self.expire(rounds.late_ms())
 
     def _connection_closed(self, connection: Connection) -> None:
         for broker in self._table.connection_closed(connection.id):

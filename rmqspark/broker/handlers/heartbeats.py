@@ -103,9 +103,12 @@ class HeartbeatHandlers:
         """The server's `on_close`: whoever used the connection is gone."""
         self._notify(self._clients.drop_connection(connection.id))
 
-    def expire(self) -> None:
-        """Drops clients that have been silent for too long. To be called every ten seconds."""
-        self._notify(self._clients.expire(self._clock.monotonic_ms()))
+    def expire(self, deaf_ms: int = 0) -> None:
+        """Drops clients that have been silent for too long, but for the last `deaf_ms`, in which nobody could be heard.
+        To be called every ten seconds."""
+        now_ms = self._clock.monotonic_ms()
+        self._clients.excuse(deaf_ms, now_ms)
+        self._notify(self._clients.expire(now_ms))
 
     def _register(self, data: ConsumerData, member: Member, keep_subscriptions: bool) -> bool:
         """One consumer group of a heartbeat; returns whether its retry topic had to be made.

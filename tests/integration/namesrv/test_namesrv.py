@@ -102,17 +102,16 @@ def registration(**fields: Any) -> RegisterBrokerRequestHeader:
 
 
 @asynccontextmanager
-async def session(**settings: Any) -> AsyncIterator[Session]:
-    clock = ManualClock()
+async def session(clock: ManualClock, **settings: Any) -> AsyncIterator[Session]:
     async with NameServer(NamesrvConfig(listen_port=0, **settings), clock=clock) as server:
         connection = await AsyncConnection.open(server.address)
         yield Session(server, connection, clock)
         await connection.close()
 
 
-def converse(talk: Callable[[Session], Awaitable[None]], **settings: Any) -> None:
+def converse(talk: Callable[[Session], Awaitable[None]], clock: ManualClock | None = None, **settings: Any) -> None:
     async def main() -> None:
-        async with session(**settings) as opened:
+        async with session(clock or ManualClock(), **settings) as opened:
             await talk(opened)
 
     asyncio.run(main())
@@ -394,16 +393,42 @@ def test_silence_ends_in_expiry() -> None:
     converse(talk)
 
 
+class TickingClock(ManualClock):
+    """Goes on a little with each look at it, and knows how many there were."""
+
+    looks = 0
+
+    def monotonic_ms(self) -> int:
+        self.looks += 1
+        self.advance(ms=5)
+        return super().monotonic_ms()
+
+
 def test_expiry_runs_by_itself() -> None:
     """Nobody has to ask for it."""
 
     async def talk(at: Session) -> None:
-        await at.register()
-        at.clock.advance(seconds=121)
+        await at.register(heartbeatTimeoutMillis=100)
         async with asyncio.timeout(60):
             await at.connection.wait_closed()
 
-    converse(talk, scan_not_active_broker_interval=10)
+    converse(talk, TickingClock(), scan_not_active_broker_interval=10)
+
+
+def test_who_was_stopped_counts_no_silence_of_that_time() -> None:
+    """A name server that wakes after ten minutes has heard nothing of what its brokers said meanwhile, or they were
+    stopped with it."""
+    clock = TickingClock()
+
+    async def talk(at: Session) -> None:
+        await at.register()
+        clock.advance(seconds=600)
+        looks = clock.looks
+        async with asyncio.timeout(60):
+            while clock.looks < looks + 10:
+                assert (await at.route()).code == 0
+
+    converse(talk, clock, scan_not_active_broker_interval=10)
 
 
 def test_data_versions() -> None:

@@ -124,6 +124,21 @@ def test_clients_without_heartbeats_are_dropped() -> None:
     assert list(clients.producer_groups()) == []
 
 
+def test_silence_that_nobody_could_hear_does_not_count() -> None:
+    """Of a broker that was stopped for a while: its clients are there still, each as silent as it was before."""
+    clients = registry()
+    for client, seen_ms in ((1, 0), (2, 50_000)):
+        heard = member(client, seen_ms=seen_ms)
+        clients.register_consumer(consumer("orders"), heard)
+        clients.register_producer("p", heard)
+    clients.excuse(600_000, 660_000)
+    assert clients.expire(720_000) == []
+    assert clients.expire(720_001) == ["g"]
+    assert [each.client_id for each in clients.producers("p")] == ["c2"]
+    clients.excuse(0, 720_001)
+    assert clients.expire(770_001) == ["g"]
+
+
 def test_a_broker_knows_a_bounded_number_of_groups() -> None:
     """Heartbeats with invented names cannot fill its memory."""
     clients = registry(max_groups=1)

@@ -298,6 +298,17 @@ def test_a_slave_is_told_its_master() -> None:
     assert table.register(slave, 1) == Master()
 
 
+def test_silence_that_nobody_could_hear_does_not_count() -> None:
+    """Of a server that was stopped for a while; nobody is heard later than now for that."""
+    table = table_of(broker(timeout_ms=1_000), broker("b", address=B_MASTER, connection_id=2, timeout_ms=2_000))
+    table.heartbeat("b", B_MASTER, Speaker(2, HOST), 600_000)
+    table.excuse(600_000, 600_500)
+    assert table.expire(601_000) == []
+    assert [live.address for live in table.expire(601_001)] == [A_MASTER]
+    assert table.expire(602_500) == []
+    assert [live.address for live in table.expire(602_501)] == [B_MASTER]
+
+
 def test_expiry() -> None:
     """A broker that falls silent is dropped after its own timeout, not a moment before; a heartbeat keeps it."""
     table = table_of(broker(timeout_ms=1_000), broker("b", address=B_MASTER, connection_id=2, timeout_ms=2_000))
