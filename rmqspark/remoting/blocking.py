@@ -257,6 +257,10 @@ class BlockingConnection:
         self._take(split_frame(frame, max_header_bytes=MAX_RESPONSE_HEADER_BYTES))
 
     def _receive_into(self, buffer: memoryview) -> int:
+        """What comes next; before that, now and then, a look for requests whose time is over: answers to others keep
+        none waiting. All that have come are taken by then: a process that was stopped finds some that were in time."""
+        if self._clock.monotonic_ms() >= self._look_again_ms:
+            self._look_for_timeouts()
         while True:
             try:
                 count = self._receive(buffer)
@@ -270,8 +274,6 @@ class BlockingConnection:
                 continue
             self._looks_without_bytes = 0
             self._awaited.has_given_up = False
-            if self._clock.monotonic_ms() >= self._look_again_ms:  # answers to others keep no request waiting
-                self._look_for_timeouts()
             return count
 
     def _take(self, raw: RawCommand) -> None:

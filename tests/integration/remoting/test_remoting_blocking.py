@@ -140,6 +140,19 @@ def test_no_answer_in_time() -> None:
         connection.close()
 
 
+def test_an_answer_that_came_while_the_process_was_stopped_counts() -> None:
+    """It is there when the process goes on, though its time is over by then; only what is not there yet is late."""
+    clock = ManualClock()
+    script = [expect(CODE), expect(CODE), lambda _: clock.advance(seconds=600), answer(remark="there", to=0)]
+    with ScriptedPeer([*script, wait_for_close()]) as peer:
+        connection = BlockingConnection(peer.address, clock=clock)
+        there, late = (connection.submit(CODE, timeout_ms=3_000) for _ in range(2))
+        assert there.result(60).remark == "there"
+        with pytest.raises(RequestTimeout):
+            late.result(60)
+        connection.close()
+
+
 def test_a_future_times_out_by_itself() -> None:
     """A request sent without waiting gets its timeout too."""
     clock = ManualClock()
