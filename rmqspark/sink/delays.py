@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from rmqspark.client.moments import CLOCKS_DIFFER_MS
 from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.milliseconds import MICROSECONDS_FROM, SECONDS
 from rmqspark.protocol.names import MAX_DELAY_LEVEL, SCHEDULE_TOPIC, TIMER_TOPIC
@@ -55,7 +56,11 @@ def check_delays(batch: Any, first_row: int) -> None:
 
 
 def parted(batch: Any, now_ms: int) -> tuple[Any, Waiting | None]:
-    """The rows that go at once, without these columns; and those that are to wait, if there are any."""
+    """The rows that go at once, without these columns; and those that are to wait, if there are any.
+
+    Whether a time is past is for the broker's clock to say, and what it was is delivered at once there, too: only what
+    is past by any clock does not go the longer way.
+    """
     if DELAY_COLUMNS.isdisjoint(batch.schema.names):
         return batch, None
     none = np.zeros(batch.num_rows, np.int64)
@@ -63,7 +68,7 @@ def parted(batch: Any, now_ms: int) -> tuple[Any, Waiting | None]:
         none if (given := _numbers(batch, name)) is None else given for name in ("delayLevel", "deliverTime")
     )
     rest = batch.select([name for name in batch.schema.names if name not in DELAY_COLUMNS])
-    waits = (levels > 0) | (times_ms > now_ms)
+    waits = (levels > 0) | (times_ms > max(now_ms - CLOCKS_DIFFER_MS, 0))
     if not waits.any():
         return rest, None
     waiting = Waiting(rest.filter(pa.array(waits)), levels[waits], times_ms[waits])

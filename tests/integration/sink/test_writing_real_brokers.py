@@ -50,6 +50,13 @@ def mq() -> Iterator[LocalCluster]:
         yield running
 
 
+class Ahead(SystemClock):
+    """That of a machine which is half a minute ahead."""
+
+    def now_ms(self) -> int:
+        return super().now_ms() + 30_000
+
+
 class Stock(ClusterClient):
     """A client whose brokers know nothing but RocketMQ's own requests."""
 
@@ -182,6 +189,17 @@ def test_rows_come_when_their_time_has_come(mq: LocalCluster) -> None:
         assert message.queue.queue_id == abs(java_hash(columns["shardingKey"][row].as_py())) % 4
     for body in (b"by level", b"by time"):
         assert found[body].store_timestamp_ms >= now_ms + 1_000
+
+
+def test_rows_come_no_sooner_by_a_task_whose_clock_is_ahead(mq: LocalCluster) -> None:
+    """Their time has come when it has come for the broker."""
+    time_ms = SystemClock().now_ms() + 2_000
+    rows = pa.record_batch({"body": pa.array([b"soon"]), "deliverTime": pa.array([time_ms])})
+    with ClusterClient(mq.namesrv, clock=Ahead()) as client:
+        WriteTask(client, SinkOptions(topic="early", auto_create_topic=True), AtLeastOnce(client)).write([rows])
+    while not (found := stored(mq, "early")):
+        SystemClock().sleep_ms(50)
+    assert [message.store_timestamp_ms >= time_ms for message in found] == [True]
 
 
 @pytest.mark.parametrize(
