@@ -53,7 +53,7 @@ class SendConfig:
         if timeout_ms is None:
             return self.send_msg_timeout
         if not 0 < timeout_ms <= MAX_TIMEOUT_MS:
-            raise InvalidArgument(f"timeout_ms is a number of milliseconds above 0, not {timeout_ms}.")
+            raise InvalidArgument(f"timeout_ms is 1 to {MAX_TIMEOUT_MS} milliseconds, not {timeout_ms}.")
         return timeout_ms
 
 
