@@ -175,6 +175,10 @@ class TopicRemade(RmqError):
     """The topic was deleted and made anew since the offsets were planned: they are other messages' now, or nobody's."""
 
 
+class StoreReplaced(RmqError):
+    """The broker serves another store than the one that the offsets are of: they are other messages' there."""
+
+
 class UnparsableBody(RmqError):
     """A message body does not parse against the schema of the read, which was to end at the first such (FAILFAST)."""
 

@@ -85,7 +85,7 @@ def read_direct(partition: DirectPartition, schema: StructType) -> Iterator[Any]
     choice = Choice(options)
     wanted = [
         Wanted(queue.topic, queue.queue_id, start, end, topic_deleted_ms)
-        for queue, start, end, topic_deleted_ms in partition.ranges
+        for queue, start, end, topic_deleted_ms, _ in partition.ranges
     ]
     with view:
         late = view.pages_may_come_late

@@ -15,9 +15,8 @@ from rmqspark.source.dealing import check_task_size, split, together
 from rmqspark.source.group import GroupProgress
 from rmqspark.source.ownership import WholeGroup
 from rmqspark.source.partitions import Holder, QueuePartition
-from rmqspark.source.planner import ranges
+from rmqspark.source.planner import range_in, ranges
 from rmqspark.source.progress import Progress
-from rmqspark.source.queue_range import QueueRange
 from rmqspark.source.rewinds import Rewinds
 from rmqspark.source.start import resolve
 
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from rmqspark.source.offsets import Offsets
     from rmqspark.source.options import SourceOptions
     from rmqspark.source.ownership import Ownership
+    from rmqspark.source.queue_range import QueueRange
 
 
 def batch_partitions(options: SourceOptions) -> list[InputPartition]:
@@ -39,7 +39,7 @@ def batch_partitions(options: SourceOptions) -> list[InputPartition]:
     starts = resolve(options.start, snapshot, view, now_ms)
     ends = resolve(options.end, snapshot, view, now_ms)
     planned = [
-        QueueRange(queue, start, ends[queue], snapshot.store_of(queue).topic_deleted_ms)
+        range_in(snapshot.store_of(queue), queue, start, ends[queue])
         for queue, start in sorted(starts.items())
         if start < ends[queue]
     ]

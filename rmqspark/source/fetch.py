@@ -16,13 +16,12 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqspark.client.futures import asked, then
-from rmqspark.client.patience import patiently
 from rmqspark.client.pull_request import PullResult, PullStatus
-from rmqspark.errors import Busy, OffsetMoved
+from rmqspark.errors import Busy, OffsetMoved, StoreReplaced
 from rmqspark.protocol.filters import TagFilter
 from rmqspark.protocol.records.record_batch import RecordBatch
-from rmqspark.source.asking import answer
-from rmqspark.source.loss import BEYOND_THE_END, DAMAGED, DELETED, REMOVED, TOPIC_IS_GONE, lose
+from rmqspark.source.asking import Asking
+from rmqspark.source.loss import BEYOND_THE_END, DAMAGED, DELETED, REMOVED, REPLACED, TOPIC_IS_GONE, lose
 from rmqspark.source.tags import matching
 
 if TYPE_CHECKING:
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 
     from rmqspark.client.broker_client import BrokerClient
     from rmqspark.client.bulk import BulkChunk
-    from rmqspark.client.capabilities import Capabilities
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.source.queue_range import QueueRange
     from rmqspark.source.task_options import TaskOptions
@@ -58,8 +56,9 @@ Request = Callable[[int], "Future[Chunk]"]
 def fetch(client: ClusterClient, wanted: QueueRange, options: TaskOptions) -> Iterator[RecordBatch]:
     """The records of `wanted` that match the tags or the expression. Raises DataLoss, or what a last try raised."""
     tags = TagFilter.parse(options.tags)
-    request = _request(client, wanted, options, is_filtered=tags is not None or options.sql is not None)
-    for chunk in _Chunks(client, wanted, options, request):
+    asking = Asking(client, wanted.queue.broker_name, options)
+    request = _request(asking, wanted, options, is_filtered=tags is not None or options.sql is not None)
+    for chunk in _Chunks(asking, wanted, options, request):
         records = chunk.records if tags is None else matching(chunk.records, tags)
         if len(records):
             yield records
@@ -68,8 +67,8 @@ def fetch(client: ClusterClient, wanted: QueueRange, options: TaskOptions) -> It
 class _Chunks:
     """Iterates over the chunks of a range, one request ahead."""
 
-    def __init__(self, client: ClusterClient, wanted: QueueRange, options: TaskOptions, request: Request) -> None:
-        self._clock = client.clock
+    def __init__(self, asking: Asking, wanted: QueueRange, options: TaskOptions, request: Request) -> None:
+        self._asking = asking
         self._wanted = wanted
         self._options = options
         self._request = request
@@ -85,10 +84,10 @@ class _Chunks:
             yield chunk
 
     def _receive(self, ahead: Future[Chunk], at: int) -> Chunk:
-        """The answer; asked again where that may help; of messages that have expired, or went with their topic, where
-        to go on."""
+        """The answer; asked again where that may help; of messages that have expired, or went with their topic or
+        store, where to go on."""
         try:
-            return answer(ahead, partial(self._request, at), self._options.retry.under_way, self._clock)
+            return self._asking.answer(ahead, partial(self._request, at), self._wanted)
         except OffsetMoved as moved:
             next_offset = min(moved.next_offset, self._wanted.end)
             if next_offset > at:
@@ -96,7 +95,9 @@ class _Chunks:
             return Chunk(RecordBatch.scan(b""), next_offset)
         except TOPIC_IS_GONE:
             self._lose(at, self._wanted.end, DELETED)
-            return Chunk(RecordBatch.scan(b""), self._wanted.end)
+        except StoreReplaced:
+            self._lose(at, self._wanted.end, REPLACED)
+        return Chunk(RecordBatch.scan(b""), self._wanted.end)
 
     def _next(self, chunk: Chunk, at: int) -> int:
         if chunk.next_offset <= at:
@@ -111,15 +112,10 @@ class _Chunks:
         lose(self._wanted.queue, first, end, story, tolerant=not self._options.fail_on_data_loss, count=count)
 
 
-def able(client: ClusterClient, broker: BrokerClient, options: TaskOptions) -> Capabilities:
-    """What a broker can do. Raises what a last try raised."""
-    return patiently(broker.capabilities, options.retry.under_way, client.clock)
-
-
-def _request(client: ClusterClient, wanted: QueueRange, options: TaskOptions, *, is_filtered: bool) -> Request:
+def _request(asking: Asking, wanted: QueueRange, options: TaskOptions, *, is_filtered: bool) -> Request:
     """How to ask the broker for the records at an offset."""
-    broker = client.broker(wanted.queue.broker_name)
-    if able(client, broker, options).reads_in_bulk(options.sql):
+    broker = asking.broker
+    if asking.able().reads_in_bulk(options.sql):
         return lambda at: _bulk_read(broker, wanted, options, at, is_filtered=is_filtered)
     _log.info("Broker %s is a stock broker: queue %s is read by ordinary pulls.", broker.name, wanted.queue)
     return lambda at: _pull(broker, wanted, options, at)

@@ -12,18 +12,18 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from rmqspark.client.futures import asked
+from rmqspark.errors import StoreReplaced
 from rmqspark.protocol.filters import TagFilter
 from rmqspark.protocol.records.record_batch import RecordBatch
-from rmqspark.source.asking import answer
-from rmqspark.source.fetch import CHUNK_BYTES, CHUNK_RECORDS, able, fetch
-from rmqspark.source.loss import BEYOND_THE_END, DAMAGED, DELETED, REMOVED, TOPIC_IS_GONE, lose
+from rmqspark.source.asking import Asking
+from rmqspark.source.fetch import CHUNK_BYTES, CHUNK_RECORDS, fetch
+from rmqspark.source.loss import BEYOND_THE_END, DAMAGED, DELETED, REMOVED, REPLACED, TOPIC_IS_GONE, lose
 from rmqspark.source.tags import matching
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from concurrent.futures import Future
 
-    from rmqspark.client.broker_client import BrokerClient
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.protocol.bulk.topic_ranges import FoundRanges
     from rmqspark.source.queue_range import QueueRange
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 def fetch_together(client: ClusterClient, wanted: Sequence[QueueRange], options: TaskOptions) -> Iterator[RecordBatch]:
     """The records of ranges of one broker that match the tags or the expression. Raises DataLoss, or what a last try
     raised."""
-    broker = client.broker(wanted[0].queue.broker_name)
-    if len(wanted) == 1 or options.sql is not None or not able(client, broker, options).topics_read:
+    asking = Asking(client, wanted[0].queue.broker_name, options)
+    if len(wanted) == 1 or options.sql is not None or not asking.able().topics_read:
         for each in wanted:
             yield from fetch(client, each, options)
         return
     tags = TagFilter.parse(options.tags)
-    for found in _Rounds(client, broker, wanted, options, is_filtered=tags is not None):
+    for found in _Rounds(asking, wanted, options, is_filtered=tags is not None):
         records = RecordBatch.from_sizes(found.records, found.sizes)
         records = records if tags is None else matching(records, tags)
         if len(records):
@@ -50,16 +50,9 @@ class _Rounds:
     """Iterates over the answers about ranges, one request ahead."""
 
     def __init__(
-        self,
-        client: ClusterClient,
-        broker: BrokerClient,
-        wanted: Sequence[QueueRange],
-        options: TaskOptions,
-        *,
-        is_filtered: bool,
+        self, asking: Asking, wanted: Sequence[QueueRange], options: TaskOptions, *, is_filtered: bool
     ) -> None:
-        self._broker = broker
-        self._clock = client.clock
+        self._asking = asking
         self._wanted = wanted
         self._options = options
         self._is_filtered = is_filtered
@@ -76,20 +69,23 @@ class _Rounds:
                 yield found
 
     def _receive(self, ahead: Future[FoundRanges], left: Sequence[QueueRange]) -> FoundRanges | None:
-        """The answer; asked again where that may help. None where the topic of the first range is gone."""
+        """The answer; asked again where that may help. None where the topic of the first range is gone, or its
+        store."""
         try:
-            return answer(ahead, partial(self._request, left), self._options.retry.under_way, self._clock)
+            return self._asking.answer(ahead, partial(self._request, left), left[0])
         except TOPIC_IS_GONE:
             self._lose(left[0], left[0].end, DELETED)
-            return None
+        except StoreReplaced:
+            self._lose(left[0], left[0].end, REPLACED)
+        return None
 
     def _request(self, ranges: Sequence[QueueRange]) -> Future[FoundRanges]:
         from rmqspark.client.topics_read import topics_read
         from rmqspark.protocol.bulk.topic_ranges import TopicRange
 
-        asked = [TopicRange(q.topic, q.queue_id, start, end, deleted_ms) for q, start, end, deleted_ms in ranges]
+        asked = [TopicRange(q.topic, q.queue_id, start, end, deleted_ms) for q, start, end, deleted_ms, _ in ranges]
         return topics_read(
-            self._broker,
+            self._asking.broker,
             asked,
             max_count=CHUNK_RECORDS,
             max_bytes=CHUNK_BYTES,
@@ -111,7 +107,7 @@ class _Rounds:
 
     def _reached(self, asked: QueueRange, next_offset: int, min_offset: int, count: int) -> int:
         """Where a range goes on. What cannot be read of it is an error, or a warning."""
-        _, at, end, _ = asked
+        _, at, end, *_ = asked
         if min_offset > at:
             self._lose(asked, min(min_offset, end), REMOVED)
         elif next_offset <= at:

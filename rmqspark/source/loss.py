@@ -159,5 +159,6 @@ def lose(queue: MessageQueue, first: int, end: int, story: str, *, tolerant: boo
 
 REMOVED = "were removed before they were read"
 DELETED = "went with their topic, which was deleted before they were read"
+REPLACED = "went with the store of their broker, which serves another one now"
 BEYOND_THE_END = "are not there: the queue ends before them"
 DAMAGED = "are damaged or gone from the broker's store"

@@ -200,10 +200,15 @@ def ranges(start: Offsets, end: Offsets) -> list[QueueRange]:
     subscription go on from where they left it."""
     start = start.reading(end.positions.__contains__)
     return [
-        QueueRange(queue, start.positions[queue], position, end.store_of(queue).topic_deleted_ms)
+        range_in(end.store_of(queue), queue, start.positions[queue], position)
         for queue, position in sorted(end.positions.items())
         if queue in start.positions and _count_alike(start, end, queue) and position > start.positions[queue]
     ]
+
+
+def range_in(store: StoreIdentity, queue: MessageQueue, start: int, end: int) -> QueueRange:
+    """A range of offsets that this store has given out."""
+    return QueueRange(queue, start, end, store.topic_deleted_ms, store.store_id)
 
 
 def _count_alike(start: Offsets, end: Offsets, queue: MessageQueue) -> bool:

@@ -9,13 +9,15 @@ if TYPE_CHECKING:
 
 
 class QueueRange(NamedTuple):
-    """The messages of one queue from `start` up to, not including, `end`; and when a topic of that name had last been
-    deleted, ms (0: never): after a later deletion these offsets are other messages'."""
+    """The messages of one queue from `start` up to, not including, `end`; when a topic of that name had last been
+    deleted, ms (0: never); and in which store they are ("": one that does not say). After a later deletion, and in
+    another store, these offsets are other messages'."""
 
     queue: MessageQueue
     start: int
     end: int
     topic_deleted_ms: int = 0
+    store_id: str = ""
 
     @property
     def size(self) -> int:

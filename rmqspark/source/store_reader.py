@@ -85,7 +85,7 @@ def read_store(partition: StorePartition, options: SourceOptions, schema: Struct
     """The Arrow batches of a partition. Raises StoreError where the files cannot be read, and DataLoss."""
     columns = columns_of(options.for_tasks, schema, *(wanted.queue for wanted in partition.ranges))
     choice = Choice(options.for_tasks)
-    wanted = [Wanted(queue.topic, queue.queue_id, start, end) for queue, start, end, _ in partition.ranges]
+    wanted = [Wanted(queue.topic, queue.queue_id, start, end) for queue, start, end, *_ in partition.ranges]
     files = PosixFileSystem(partition.path)
     with as_store_errors("read", partition.path, files):
         view = StoreView(files)

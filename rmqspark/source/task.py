@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from rmqspark.client.shared import shared_client
 from rmqspark.gathering import gathered
+from rmqspark.source.asking import Asking
 from rmqspark.source.columns import columns_of
-from rmqspark.source.fetch import able
 from rmqspark.source.fetch_together import fetch_together
 from rmqspark.source.leases import make_sure
 from rmqspark.source.partitions import DirectPartition, QueuePartition
@@ -35,7 +35,7 @@ def read_of_batch(partition: InputPartition, schema: StructType) -> Iterator[Any
         options = partition.options
         client = shared_client(options.namesrv, options.access)
         if not isinstance(partition, DirectPartition) or any(each.number for each in partition.held):
-            able(client, client.broker(partition.ranges[0].queue.broker_name), options)
+            Asking(client, partition.ranges[0].queue.broker_name, options).able()
         report(client, partition.ranges, partition.held, options.silent)
     return read(partition, schema)
 

@@ -24,7 +24,7 @@ from rmqspark.source.group import AGAIN_MS, GroupProgress
 from rmqspark.source.offsets import Offsets
 from rmqspark.source.options import RetryPolicy, SourceOptions, Subscription
 from rmqspark.source.ownership import WholeGroup
-from rmqspark.source.planner import ranges
+from rmqspark.source.planner import range_in, ranges
 from rmqspark.source.positions import Earliest
 from rmqspark.source.progress import Progress
 from rmqspark.source.queue_range import QueueRange
@@ -269,7 +269,7 @@ def test_a_batch_waits_for_no_master_whose_queues_it_does_not_read(clock: Manual
             client.broker("broker-b").capabilities()
         assert client.broker("broker-b").capabilities().is_slave
         begun_ms = clock.monotonic_ms()
-        assert query.hold(ranges(begun, end), end) == [QueueRange(Q0, 0, 1)]
+        assert query.hold(ranges(begun, end), end) == planned(client, (Q0, 0, 1))
         assert clock.monotonic_ms() == begun_ms
         with pytest.raises(Unreachable, match="'broker-b' only a slave is there"):
             query.hold([QueueRange(elsewhere, 0, 1)], end)
@@ -588,16 +588,17 @@ class Stock:
 
 class StockBroker:
     def __init__(self, broker: BrokerClient) -> None:
-        self.name, self.submit_pull = broker.name, broker.submit_pull
+        self.name, self.submit_pull, self._able = broker.name, broker.submit_pull, broker.capabilities
 
     def capabilities(self) -> Capabilities:
-        return Capabilities()
+        """That of a stock broker, but for the store, which is still the one of the ranges."""
+        return Capabilities(store_id=self._able().store_id)
 
 
 def planned(client: ClusterClient, *wanted: tuple[MessageQueue, int, int]) -> list[QueueRange]:
     """Ranges of the topic that is there now."""
     snapshot = ClusterView(client, ORDERS, AT_ONCE).snapshot()
-    return [QueueRange(*each, snapshot.store_of(each[0]).topic_deleted_ms) for each in wanted]
+    return [range_in(snapshot.store_of(queue), queue, start, end) for queue, start, end in wanted]
 
 
 @pytest.mark.parametrize("stock", [False, True])

@@ -52,7 +52,8 @@ class Queue:
         self.filters: list[tuple[str, object]] = []  # of each request: its kind, the expression that came with it
         self.named: list[object] = []  # of each request: which topic of the name is meant
         self.clock = ManualClock()
-        self.name = "broker-a"
+        self.name, self.store_id = "broker-a", "mine"
+        self.replaced: dict[int, str] = {}  # by number of the request: the store that is there from then on
         self.asked: list[int] = []
         self.failures: dict[int, list[RmqError]] = {}  # by number of the request
         self.away: list[RmqError] = []  # what looking for the broker ends in, before it is there
@@ -65,10 +66,11 @@ class Queue:
     def capabilities(self) -> Capabilities:
         if self.away:
             raise self.away.pop()
-        return Capabilities(bulk_read=self.bulk)
+        return Capabilities(bulk_read=self.bulk, store_id=self.store_id)
 
     def _offsets(self, at: int, end: int) -> range:
         self.asked.append(at)
+        self.store_id = self.replaced.get(len(self.asked), self.store_id)
         failure = self.failures.get(len(self.asked))
         if failure:
             raise failure.pop()
@@ -148,6 +150,24 @@ def test_a_topic_that_was_deleted_meanwhile_is_not_read(gone: RmqError, caplog: 
     queue.failures[3] = [gone]
     with pytest.raises(DataLoss, match="9 messages of queue t/broker-a/0, offsets 0 to 8, went with their topic"):
         list(fetch(queue, QueueRange(QUEUE, 0, 9, 70), TaskOptions()))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("now", ["others'", ""])
+@pytest.mark.parametrize("bulk", [2, 0])
+@pytest.mark.parametrize("answer", [None, TopicNotFound("t"), OffsetMoved("gone", next_offset=9)])
+def test_nothing_is_read_of_another_store(
+    bulk: int, now: str, answer: RmqError | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The broker comes back with it while a task reads, or is a stock one then. What was read before is the task's, all
+    else is lost with the old store, as failOnDataLoss says, whatever the new one answers."""
+    queue, options = Queue(0, 9, bulk=bulk), TaskOptions(fail_on_data_loss=False)
+    queue.replaced[2] = now
+    queue.failures[2] = [answer] if answer else []
+    batches = list(fetch(queue, QueueRange(QUEUE, 0, 9, store_id="mine"), options))  # type: ignore[arg-type]
+    assert [records.queue_offsets.tolist() for records in batches] == [[0, 1, 2]]
+    assert "6 messages of queue t/broker-a/0, offsets 3 to 8, went with the store" in caplog.text
+    with pytest.raises(DataLoss, match="9 messages of queue t/broker-a/0, offsets 0 to 8, went with the store"):
+        list(fetch(queue, QueueRange(QUEUE, 0, 9, store_id="mine"), TaskOptions()))  # type: ignore[arg-type]
 
 
 def test_the_next_chunk_is_under_way_while_one_is_used() -> None:

@@ -49,13 +49,14 @@ class Broker:
 
     def __init__(self, *, step: int = 4, topics_read: int = 1) -> None:
         self.name, self.clock, self.step = "broker-a", ManualClock(), step
-        self.able = Capabilities(bulk_read=2, topics_read=topics_read)
+        self.able = Capabilities(bulk_read=2, topics_read=topics_read, store_id="mine")
         self.bounds = dict.fromkeys("abc", (0, 6))
         self.tags = dict.fromkeys("abc", "paid")
         self.deleted_ms = dict.fromkeys("abc", 0)
         self.gone: RmqError = TopicRemade("deleted since")
         self.damaged: set[tuple[str, int]] = set()
         self.failures: dict[int, RmqError] = {}  # by number of the request
+        self.replaced: dict[int, str] = {}  # likewise: the store that is there from then on
         self.asked: list[list[tuple[str, int, int]]] = []
         self.bulk_reads = 0
 
@@ -69,6 +70,7 @@ class Broker:
         assert code == RequestCode.RMQ_TOPICS_READ
         ranges = decode_ranges(memoryview(body), header.ranges)
         self.asked.append([(wanted.topic, wanted.start, wanted.end) for wanted in ranges])
+        self.able = self.able._replace(store_id=self.replaced.get(len(self.asked), self.able.store_id))
         answer: Future[Response] = Future()
         remade = [each for each in ranges if self.deleted_ms[each.topic] > (each.topic_deleted_ms or 0)]
         if remade and remade[0] == ranges[0]:
@@ -134,6 +136,17 @@ def test_a_topic_that_was_deleted_meanwhile_is_not_read(gone: RmqError) -> None:
         read(broker, *named)
     broker.deleted_ms["b"] = 70
     assert read(broker, *named)["b"] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("answer", [None, TopicNotFound("a")])
+def test_nothing_is_read_of_another_store(answer: RmqError | None) -> None:
+    """The broker comes back with it between two requests: what was not read by then is lost with the old one."""
+    broker, named = Broker(), [each._replace(store_id="mine") for each in ALL]
+    broker.replaced[2] = "others'"
+    broker.failures = {2: answer} if answer else {}
+    assert read(broker, *named, tolerant=True) == {"a": [0, 1, 2, 3]}
+    with pytest.raises(DataLoss, match="6 messages of queue a/broker-a/0, offsets 0 to 5, went with the store"):
+        read(broker, *named)
 
 
 @pytest.mark.parametrize("step", [1, 2, 3, 4, 6, 7, 99])

@@ -9,7 +9,7 @@ import json
 import logging
 from collections.abc import Callable
 from itertools import count, islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -20,10 +20,12 @@ from rmqspark.model import MessageQueue
 from rmqspark.source.loss import Loss
 from rmqspark.source.offsets import Offsets
 from rmqspark.source.options import Subscription
-from rmqspark.source.planner import ranges
-from rmqspark.source.queue_range import QueueRange
+from rmqspark.source.planner import range_in, ranges
 
 from .one_cluster import Q0, Q1, STORE, Cluster, at, progress
+
+if TYPE_CHECKING:
+    from rmqspark.source.queue_range import QueueRange
 
 CUT = STORE._replace(incarnation=2)
 FIRST, BOTH = (Subscription(("t",), frozenset(queues)) for queues in ({Q0}, {Q0, Q1}))
@@ -102,7 +104,8 @@ def test_the_loss_is_told_of_the_queue_that_is_back_and_of_no_other(
     assert entered.positions == {Q0: 5 if end < position else 8, Q1: enters}
     after, later, told = step(entered, cluster)
     assert (after.positions, told) == ({Q0: 8, Q1: end}, [])
-    assert sorted(read + later) == [QueueRange(Q0, 5, 8), *([QueueRange(Q1, enters, end)] if enters < end else [])]
+    rest = [range_in(CUT, Q1, enters, end)] if enters < end else []
+    assert sorted(read + later) == [range_in(CUT, Q0, 5, 8), *rest]
 
 
 @pytest.mark.parametrize("notice", [away, left])

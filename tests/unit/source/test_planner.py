@@ -10,7 +10,7 @@ from rmqspark.model import MessageQueue
 from rmqspark.source.dealing import split
 from rmqspark.source.loss import shrunken
 from rmqspark.source.offsets import Offsets, StoreIdentity
-from rmqspark.source.planner import Snapshot, advance, needing_begin, ranges
+from rmqspark.source.planner import Snapshot, advance, needing_begin, range_in, ranges
 from rmqspark.source.queue_range import QueueRange
 
 Q0, Q1, Q2 = (MessageQueue("t", "broker-a", queue_id) for queue_id in range(3))
@@ -31,16 +31,16 @@ def test_a_step_reads_what_is_new() -> None:
     """A micro-batch goes from where the last one ended to the end of each queue."""
     start = offsets({Q0: 3, Q1: 5})
     end = advance(start, seen({Q0: 10, Q1: 5}))
-    assert ranges(start, end) == [QueueRange(Q0, 3, 10)]
+    assert ranges(start, end) == [range_in(STORE, Q0, 3, 10)]
 
 
-def test_a_range_says_which_topic_of_its_name_it_is_of() -> None:
-    """However it is split: whoever reads it later can tell a topic that was made anew."""
+def test_a_range_says_which_topic_of_its_name_and_which_store_it_is_of() -> None:
+    """However it is split: whoever reads it later can tell a topic that was made anew, and another store."""
     store = STORE._replace(topic_deleted_ms=70)
     start = offsets({Q0: 3}, store)
     (whole,) = ranges(start, advance(start, seen({Q0: 9}, store)))
-    assert whole == QueueRange(Q0, 3, 9, 70)
-    assert split([whole], at_least=2) == [QueueRange(Q0, 3, 6, 70), QueueRange(Q0, 6, 9, 70)]
+    assert whole == QueueRange(Q0, 3, 9, 70, STORE.store_id)
+    assert split([whole], at_least=2) == [whole._replace(end=6), whole._replace(start=6)]
 
 
 def test_a_lower_end_never_sets_a_query_back() -> None:
@@ -59,7 +59,7 @@ def test_of_a_slave_only_those_queues_are_seen_that_it_can_go_on_with() -> None:
     start = offsets({Q0: 19, Q1: 20, Q2: 51})
     assert shrunken(start, snapshot) == []
     assert [loss.queue for loss in shrunken(start, seen(ends))] == [Q2]
-    assert ranges(start, advance(start, snapshot.having(start.positions))) == [QueueRange(Q1, 20, 50)]
+    assert ranges(start, advance(start, snapshot.having(start.positions))) == [range_in(STORE, Q1, 20, 50)]
 
 
 def test_a_new_queue_is_recorded_first_and_read_from_the_next_batch_on() -> None:
@@ -70,7 +70,7 @@ def test_a_new_queue_is_recorded_first_and_read_from_the_next_batch_on() -> None
     pinned = advance(start, snapshot)
     assert pinned.positions == {Q0: 3, Q1: 0}
     assert ranges(start, pinned) == []
-    assert ranges(pinned, advance(pinned, snapshot)) == [QueueRange(Q1, 0, 9)]
+    assert ranges(pinned, advance(pinned, snapshot)) == [range_in(STORE, Q1, 0, 9)]
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_another_store_is_entered_anew(now: StoreIdentity, position: int, epoch:
     assert (end.positions, end.store_of(Q0), end.epochs) == ({Q0: position}, now, {"t": epoch})
     assert ranges(start, end) == []
     after = advance(end, seen({Q0: 20}, now))
-    assert ranges(end, after) == [QueueRange(Q0, position, 20, now.topic_deleted_ms)]
+    assert ranges(end, after) == [range_in(now, Q0, position, 20)]
     assert after.epochs == end.epochs
 
 
@@ -119,7 +119,10 @@ def test_a_topic_made_anew_on_one_of_its_brokers_gets_a_new_epoch() -> None:
     end = advance(start, now)
     assert (end.positions, end.epochs) == ({Q0: 0, elsewhere: 4}, {"t": 1})
     assert ranges(start, end) == []
-    assert ranges(end, advance(end, now)) == [QueueRange(Q0, 0, 2, 7), QueueRange(elsewhere, 4, 6)]
+    assert ranges(end, advance(end, now)) == [
+        range_in(STORE._replace(topic_deleted_ms=7), Q0, 0, 2),
+        range_in(STORE, elsewhere, 4, 6),
+    ]
 
 
 def test_a_queue_that_is_new_begins_no_epoch() -> None:

@@ -13,7 +13,7 @@ from rmqspark.options import Moment
 from rmqspark.source.admission import Limits
 from rmqspark.source.offsets import Offsets, StoreIdentity
 from rmqspark.source.options import SourceOptions, Subscription
-from rmqspark.source.planner import Snapshot, ranges
+from rmqspark.source.planner import Snapshot, range_in, ranges
 from rmqspark.source.positions import (
     LATEST_MARK,
     AtOffsets,
@@ -25,7 +25,6 @@ from rmqspark.source.positions import (
     Latest,
     Position,
 )
-from rmqspark.source.queue_range import QueueRange
 from rmqspark.source.start import resolve
 from rmqspark.testing.manual_clock import ManualClock
 
@@ -364,7 +363,7 @@ def test_topics_that_match_come_and_go(caplog: pytest.LogCaptureFixture) -> None
     strict = progress(cluster, subscription=EVERY)
     entered = strict.latest(at({Q0: 10}), None)
     assert (entered.positions, ranges(at({Q0: 10}), entered)) == ({Q0: 10, new: 0}, [])
-    assert ranges(entered, strict.latest(entered, None)) == [QueueRange(new, 0, 3)]
+    assert ranges(entered, strict.latest(entered, None)) == [range_in(STORE, new, 0, 3)]
     cluster.ends = {Q0: 10}
     assert strict.latest(entered, None) == entered  # out of sight: its broker may be away
     cluster.deleted = {"t2"}

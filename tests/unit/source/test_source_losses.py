@@ -11,12 +11,11 @@ from rmqspark.errors import DataLoss, InvalidArgument
 from rmqspark.model import MessageQueue
 from rmqspark.source.offsets import Offsets, StoreIdentity
 from rmqspark.source.options import RetryPolicy
-from rmqspark.source.planner import ranges
+from rmqspark.source.planner import range_in, ranges
 from rmqspark.source.positions import Earliest
-from rmqspark.source.queue_range import QueueRange
 from rmqspark.testing.manual_clock import ManualClock
 
-from .one_cluster import EVERY, Q0, Q1, Cluster, at, progress
+from .one_cluster import EVERY, Q0, Q1, STORE, Cluster, at, progress
 
 
 def test_a_broker_that_flaps_is_looked_at_again() -> None:
@@ -220,7 +219,7 @@ def test_the_first_batch_run_again_where_a_broker_lost_its_tail() -> None:
             with pytest.raises(DataLoss, match="offset 0, but its broker has since lost the end of its store"):
                 again.readable(planned, end)
         else:
-            assert again.readable(planned, end) == [QueueRange(Q0, 0, 5), QueueRange(Q1, 0, 9)]
+            assert again.readable(planned, end) == [range_in(STORE, Q0, 0, 5), range_in(STORE, Q1, 0, 9)]
 
 
 def test_a_batch_run_again_while_a_broker_is_away() -> None:

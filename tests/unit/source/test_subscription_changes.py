@@ -15,8 +15,7 @@ from rmqspark.model import MessageQueue
 from rmqspark.source import offsets as offsets_module
 from rmqspark.source.offsets import Offsets, StoreIdentity
 from rmqspark.source.options import SourceOptions, Subscription
-from rmqspark.source.planner import ranges
-from rmqspark.source.queue_range import QueueRange
+from rmqspark.source.planner import range_in, ranges
 from rmqspark.source.resumption import Resumption
 
 from .one_cluster import EVERY, Q0, Q1, STORE, Cluster, at, progress
@@ -44,7 +43,7 @@ def test_a_topic_put_back_goes_on_where_it_was(caplog: pytest.LogCaptureFixture)
     cluster = Cluster({Q0: 10, OTHER: 7})
     again = progress(cluster, subscription=EVERY)
     end = recorded(again.latest(fewer, None))
-    assert ranges(fewer, end) == [QueueRange(OTHER, 3, 7)]
+    assert ranges(fewer, end) == [range_in(STORE, OTHER, 3, 7)]
     assert (end.positions, end.left, end.epochs) == ({Q0: 10, OTHER: 7}, None, {"t": 0, "t2": 4})
     assert cluster.reports[-1].positions == {Q0: 10, OTHER: 3}
     assert again.latest(end, None) == end
@@ -75,7 +74,7 @@ def test_a_queue_put_back_goes_on_where_it_was() -> None:
     fewer = recorded(progress(Cluster({Q0: 10}), subscription=first).latest(at({Q0: 5, Q1: 3}), None))
     assert fewer.positions == {Q0: 10}
     end = progress(Cluster({Q0: 10, Q1: 7}), subscription=both).latest(fewer, None)
-    assert ranges(fewer, end) == [QueueRange(Q1, 3, 7)]
+    assert ranges(fewer, end) == [range_in(STORE, Q1, 3, 7)]
 
 
 def test_other_queues_of_a_topic_are_no_strangers() -> None:
@@ -99,7 +98,7 @@ def test_a_topic_made_anew_while_nobody_read_it_is_lost() -> None:
     query = progress(cluster, subscription=EVERY, fail_on_data_loss=False)
     entered = recorded(query.latest(fewer, None))
     assert (ranges(fewer, entered), entered.positions[OTHER], entered.epochs["t2"]) == ([], 0, 5)
-    assert ranges(entered, query.latest(entered, None)) == [QueueRange(OTHER, 0, 7, 70)]
+    assert ranges(entered, query.latest(entered, None)) == [range_in(STORE._replace(topic_deleted_ms=70), OTHER, 0, 7)]
 
 
 def test_a_matching_topic_deleted_while_nobody_read_it_is_lost() -> None:
