@@ -8,11 +8,12 @@ section 10) unless the caller gives one.
 from __future__ import annotations
 
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Unpack
 
 from rmqspark.client.broker_line import BrokerLine
 from rmqspark.client.capabilities import capabilities_of
-from rmqspark.client.futures import then
+from rmqspark.client.futures import after, then
 from rmqspark.client.pull_request import pull_header, pull_result
 from rmqspark.clock import SystemClock
 from rmqspark.errors import NotFound, RequestTimeout
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
     from rmqspark.client.broker_line import Connect
     from rmqspark.client.bulk import BulkChunk, BulkReceipt, BulkWanted
-    from rmqspark.client.capabilities import Capabilities
+    from rmqspark.client.capabilities import Capabilities, StoreLife
     from rmqspark.client.pull_request import PullResult, PullWanted
     from rmqspark.clock import Clock
     from rmqspark.protocol.headers.produce import SendMessageRequestHeaderV2
@@ -198,11 +199,22 @@ class BrokerClient:
         self.submit_commit(group, topic, queue_id, queue_offset).result().raise_for_code()
 
     def submit_commit(
-        self, group: str, topic: str, queue_id: int, queue_offset: int, topic_deleted_ms: int | None = None
+        self,
+        group: str,
+        topic: str,
+        queue_id: int,
+        queue_offset: int,
+        topic_deleted_ms: int | None = None,
+        life: StoreLife | None = None,
     ) -> Future[Response]:
-        """The same without waiting. TopicRemade where the topic was deleted later than `topic_deleted_ms`."""
+        """The same without waiting. TopicRemade where the topic was deleted later than `topic_deleted_ms`,
+        StoreReplaced where the offset is of another `life` than the broker's store has by now."""
         header = UpdateConsumerOffsetRequestHeader(group, topic, queue_id, queue_offset, self.name, topic_deleted_ms)
-        return self.submit(RequestCode.UPDATE_CONSUMER_OFFSET, header, timeout_ms=OFFSET_TIMEOUT_MS)
+        submit = partial(self.submit, RequestCode.UPDATE_CONSUMER_OFFSET, header, timeout_ms=OFFSET_TIMEOUT_MS)
+        if life is None:
+            return submit()
+        same = then(self.ask_capabilities(), lambda able: life.require(able.life, self.name))
+        return after(same, lambda _: submit())
 
     # --- membership --------------------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqspark.errors import NotSupported
+from rmqspark.errors import NotSupported, StoreReplaced
 from rmqspark.protocol.bodies.client import CapabilitiesBody
 
 if TYPE_CHECKING:
@@ -12,6 +12,21 @@ if TYPE_CHECKING:
 
 _BULK_READ_WITH_SQL = 2  # the version of RMQ_BULK_READ that knows it
 _BULK_SEND_WITH_PROPERTIES = 2  # the version of RMQ_BULK_SEND that knows them
+
+
+class StoreLife(NamedTuple):
+    """What a broker's offsets are of: a store, in one of its incarnations. Elsewhere they are other messages'; of a
+    stock broker nobody knows."""
+
+    store_id: str
+    incarnation: int
+
+    def require(self, now: StoreLife, broker_name: str) -> None:
+        """Raises StoreReplaced where those of the broker are of something else by now."""
+        if now.store_id != self.store_id:
+            raise StoreReplaced(f"Broker {broker_name!r} serves another store than before.")
+        if now != self:
+            raise StoreReplaced(f"Broker {broker_name!r} has lost the end of its store in a crash.")
 
 
 class Capabilities(NamedTuple):
@@ -33,6 +48,10 @@ class Capabilities(NamedTuple):
     metrics: int = 0
     store_path: str = ""  # where its files are, on its own machine
     is_slave: bool = False  # what it takes down is lost: it is read from alone
+
+    @property
+    def life(self) -> StoreLife:
+        return StoreLife(self.store_id, self.incarnation)
 
     @property
     def takes_properties_of_rows(self) -> bool:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from numpy import int32
     from numpy.typing import NDArray
 
+    from rmqspark.client.capabilities import StoreLife
     from rmqspark.errors import RmqError
     from rmqspark.message_queue import MessageQueue
     from rmqspark.model import ReceivedMessage
@@ -54,6 +55,7 @@ class Cursor:
         self.fetch_offset = 0
         self.max_offset: int | None = None  # as last told by the broker; None: nothing was told yet
         self.topic_deleted_ms: int | None = None  # as its broker told since the last seek
+        self.life: StoreLife | None = None  # what the offsets are of, likewise
         self.generation = 0
         self.asking: Ask | None = None  # the request under way
         self.failure: RmqError | None = None
@@ -67,7 +69,7 @@ class Cursor:
     def seek(self, queue_offset: int) -> None:
         """Goes on at `queue_offset`; everything fetched or on its way is dropped."""
         self.position = queue_offset
-        self.topic_deleted_ms = None
+        self.topic_deleted_ms = self.life = None
         self.ask_again()
 
     def ask_again(self) -> None:

@@ -9,7 +9,7 @@ from rmqspark.client.broker_client import NO_GROUP, SUSPEND_MS
 from rmqspark.client.cursor import CHUNK_BYTES, Ask, Fetched
 from rmqspark.client.futures import after, at_hand, rephrased, then
 from rmqspark.client.pull_request import PullStatus
-from rmqspark.errors import OffsetMoved, RmqError, TopicRemade
+from rmqspark.errors import OffsetMoved, RmqError, StoreReplaced, TopicRemade
 from rmqspark.protocol.headers.bulk import TO_THE_END
 from rmqspark.protocol.headers.consume import OFFSET_RESET
 
@@ -137,6 +137,11 @@ class Fetcher:
     def _ask(
         self, broker: BrokerClient, able: Capabilities, cursor: Cursor
     ) -> Future[Fetched] | Future[Fetched | Reset]:
+        known = cursor.life = cursor.life or able.life
+        try:
+            known.require(able.life, broker.name)
+        except StoreReplaced as error:
+            return self._elsewhere(cursor, error.message, is_another=known.store_id != able.store_id)
         in_bulk = able.reads_in_bulk(self._sql) and not self._looks_for_reset(cursor)
         if cursor.ask(bulk=in_bulk) is Ask.BULK:
             return self._ask_bulk(broker, cursor)
@@ -151,6 +156,27 @@ class Fetcher:
             suspend_ms=SUSPEND_MS,
         )
         return then(future, lambda result: _from_pull(result, queue, queue_offset, deleted_ms))
+
+    def _elsewhere(self, cursor: Cursor, why: str, *, is_another: bool) -> Future[Fetched]:
+        """An error: where to go on is the user's to say. Another store is all new to him. Of the same one he has read
+        what was before the end that is lost, and where that is only his group may tell."""
+        cursor.ask(bulk=False)
+        queue, position = cursor.queue, cursor.position or 0
+        if is_another:
+            place = self.end_of(queue, "earliest")
+        elif self._group is not None:
+            place = self.first_position(queue)
+        else:
+            place = then(self.end_of(queue, "latest"), lambda end: min(position, end))
+
+        def moved(begin: int) -> Fetched:
+            raise OffsetMoved(
+                f"{why} Offset {position} of {queue} may be that of other messages now.",
+                next_offset=begin,
+                hint=f"Go on with consumer.seek(queue, {begin}).",
+            )
+
+        return then(place, moved)
 
     def _looks_for_reset(self, cursor: Cursor) -> bool:
         """Brokers tell a pull that an operator has set the group elsewhere, and no bulk read; so of a long backlog a

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal, cast
 from rmqspark.client.arguments import takes_what_it_says
 from rmqspark.client.closing import ClosedByWith
 from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.cursor import Cursor
 from rmqspark.client.expressions import check_sql, tag_test
 from rmqspark.client.fetcher import Fetcher
 from rmqspark.client.read_ahead import ReadAhead
@@ -24,12 +25,13 @@ from rmqspark.protocol.names import check_group
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from concurrent.futures import Future
 
     from rmqspark.client.broker_client import BrokerClient
-    from rmqspark.client.cursor import Cursor
     from rmqspark.clock import Clock
     from rmqspark.model import ReceivedMessage
     from rmqspark.remoting.access import Access
+    from rmqspark.remoting.response import Response
 
 
 @takes_what_it_says
@@ -144,17 +146,16 @@ class PullConsumer(ClosedByWith):
 
     def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
         """Records for the group that everything before these offsets is consumed; by default, what `poll` returned.
-        InvalidArgument for one beyond the end of a queue where the log has lost one: what was there is gone."""
+        InvalidArgument for one beyond the end of a queue where the log has lost one: what was there is gone. So it is
+        where StoreReplaced or TopicRemade says that other messages have the offsets by now: `poll` tells where to go
+        on."""
         with self._in_turn():
             self._check_open()
             group = self._group_of("commit")
             if offsets is None:
                 places = ((queue, cursor.position) for queue, cursor in self._reading.cursors.items())
                 offsets = {queue: position for queue, position in places if position is not None}
-            under_way = [
-                (queue, position, self._broker(queue).submit_commit(group, queue.topic, queue.queue_id, position))
-                for queue, position in offsets.items()
-            ]
+            under_way = [(queue, position, self._commit(group, queue, position)) for queue, position in offsets.items()]
             for queue, position, future in under_way:
                 try:
                     future.result().raise_for_code()
@@ -200,6 +201,11 @@ class PullConsumer(ClosedByWith):
             places = [self._fetcher.end_of(cursor.queue, end) for cursor in cursors]
             for cursor, place in zip(cursors, places, strict=True):
                 cursor.seek(place.result())
+
+    def _commit(self, group: str, queue: MessageQueue, position: int) -> Future[Response]:
+        cursor = self._reading.cursors.get(queue) or Cursor(queue)
+        of = cursor.topic_deleted_ms, cursor.life
+        return self._broker(queue).submit_commit(group, queue.topic, queue.queue_id, position, *of)
 
     def _commit_to_new_group(self, group: str, queue: MessageQueue, position: int) -> None:
         """A broker keeps no offset of a group it does not know; a pull makes it known (spec: observed)."""

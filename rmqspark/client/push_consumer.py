@@ -20,14 +20,14 @@ from rmqspark.client.pushing.listening import Listening, Locked, give_back, hold
 from rmqspark.client.pushing.lookout import Lookout
 from rmqspark.client.pushing.membership import Membership
 from rmqspark.client.pushing.offsets import GroupOffsets, LocalOffsets, local_offsets_path
-from rmqspark.client.pushing.pulls import Pulls
+from rmqspark.client.pushing.pulls import BEGINS_ANEW, Pulls
 from rmqspark.client.pushing.pump import Pump
 from rmqspark.client.pushing.rebalancer import Division, Rebalancer
 from rmqspark.client.pushing.rules import Rules
 from rmqspark.client.pushing.send_backs import SendBacks
 from rmqspark.client.pushing.starts import Starts
 from rmqspark.client.pushing.subscription import ConsumeFrom, Subscription
-from rmqspark.errors import InvalidArgument, NotSupported, TopicNotFound
+from rmqspark.errors import InvalidArgument, NotSupported
 from rmqspark.protocol.bodies.admin import ResetOffsetBody
 from rmqspark.protocol.bodies.client import BROADCASTING, CLUSTERING
 from rmqspark.protocol.codes import RequestCode
@@ -282,7 +282,7 @@ class PushConsumer(ClosedByWith):
     def _look_again(self, queue: MessageQueue, error: RmqError) -> None:
         """A queue that cannot be read may be gone, or its broker may have forgotten this member."""
         self._cluster.expire_route(queue.topic)
-        if isinstance(error, TopicNotFound):
+        if isinstance(error, BEGINS_ANEW):
             self._rebalancer.lose(queue)
         else:
             self._rebalancer.wake()

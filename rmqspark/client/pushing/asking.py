@@ -11,8 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from rmqspark.client.pushing.instant import LONG_AGO
-from rmqspark.client.pushing.pulls import Found, Gone, Moved
-from rmqspark.errors import TopicNotFound
+from rmqspark.client.pushing.pulls import BEGINS_ANEW, Found, Gone, Moved
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -115,13 +114,14 @@ class Asking:
         self._commits.commit(held)
 
     def _note_failure(self, held: ProcessQueue, gone: Gone) -> None:
-        if held not in self._failing:
+        begins_anew = isinstance(gone.error, BEGINS_ANEW)
+        if begins_anew or held not in self._failing:
             _log.warning("Queue %s cannot be read, and is tried again: %s", held.queue, gone.error)
         self._failing.add(held)
         self._commits.doubt(held)
         held.locked_until = LONG_AGO  # a broker that starts again knows of no locks, and may give this one to another
         self._rest(held, PULL_RETRY_MS)
-        if isinstance(gone.error, TopicNotFound):  # in the next one of its name offsets mean other messages
+        if begins_anew:
             held.drop()
         self._on_trouble(held.queue, gone.error)
 

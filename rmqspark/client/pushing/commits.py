@@ -67,7 +67,7 @@ class Commits:
         listener is still at work on it."""
         self._told.pop(held, None)
         unlock, queue = self._unlock, held.queue
-        committed: Future[Any] = self._offsets.commit(queue, held.commit_offset, held.topic_deleted_ms)
+        committed: Future[Any] = self._offsets.commit(queue, held.commit_offset, held.topic_deleted_ms, held.life)
         try:
             self._offsets.flush()
         except StoreError as error:  # the queue is given up all the same, or nobody could ever begin with it again
@@ -83,7 +83,7 @@ class Commits:
             if (error := done.exception()) is not None:
                 self._post(partial(self._failed, held, queue_offset, error))
 
-        self._offsets.commit(held.queue, queue_offset, held.topic_deleted_ms).add_done_callback(heard)
+        self._offsets.commit(held.queue, queue_offset, held.topic_deleted_ms, held.life).add_done_callback(heard)
 
     def _failed(self, held: ProcessQueue, queue_offset: int, error: BaseException) -> None:
         _log.debug("Offset %d of %s is not committed, the next one will be: %s", queue_offset, held.queue, error)

@@ -17,6 +17,7 @@ from rmqspark.protocol.bodies.admin import ResetOffsetBody
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+    from rmqspark.client.capabilities import StoreLife
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.message_queue import MessageQueue
     from rmqspark.remoting.response import Response
@@ -28,8 +29,15 @@ class Offsets(Protocol):
     def committed(self, queue: MessageQueue) -> Future[int | None]:
         """Before which offset everything is consumed; None where nothing was ever committed."""
 
-    def commit(self, queue: MessageQueue, queue_offset: int, topic_deleted_ms: int | None = None) -> Future[None]:
-        """Where a topic of the name was deleted later than `topic_deleted_ms` a broker takes it not."""
+    def commit(
+        self,
+        queue: MessageQueue,
+        queue_offset: int,
+        topic_deleted_ms: int | None = None,
+        life: StoreLife | None = None,
+    ) -> Future[None]:
+        """Where a topic of the name was deleted later than `topic_deleted_ms` a broker takes it not, nor is one told
+        that has another store by now than the offset is of."""
 
     def forget(self, queue: MessageQueue) -> None:
         """It is gone, or another member's: what this consumer has committed of it counts no more."""
@@ -52,10 +60,18 @@ class GroupOffsets:
         except RmqError as error:
             return failing(error)
 
-    def commit(self, queue: MessageQueue, queue_offset: int, topic_deleted_ms: int | None = None) -> Future[None]:
+    def commit(
+        self,
+        queue: MessageQueue,
+        queue_offset: int,
+        topic_deleted_ms: int | None = None,
+        life: StoreLife | None = None,
+    ) -> Future[None]:
         try:
             broker = self._cluster.broker(queue.broker_name)
-            answer = broker.submit_commit(self._group, queue.topic, queue.queue_id, queue_offset, topic_deleted_ms)
+            answer = broker.submit_commit(
+                self._group, queue.topic, queue.queue_id, queue_offset, topic_deleted_ms, life
+            )
         except RmqError as error:
             return failing(error)
         return then(answer, _raise_for_code)
@@ -80,7 +96,13 @@ class LocalOffsets:
     def committed(self, queue: MessageQueue) -> Future[int | None]:
         return at_hand(self._offsets.get(queue))
 
-    def commit(self, queue: MessageQueue, queue_offset: int, topic_deleted_ms: int | None = None) -> Future[None]:
+    def commit(
+        self,
+        queue: MessageQueue,
+        queue_offset: int,
+        topic_deleted_ms: int | None = None,
+        life: StoreLife | None = None,
+    ) -> Future[None]:
         with self._lock:
             self._offsets[queue] = queue_offset
             self._is_saved = False

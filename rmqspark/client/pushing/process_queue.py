@@ -20,6 +20,7 @@ from rmqspark.client.pushing.instant import LONG_AGO
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rmqspark.client.capabilities import StoreLife
     from rmqspark.message_queue import MessageQueue
     from rmqspark.model import ReceivedMessage
 
@@ -63,6 +64,7 @@ class ProcessQueue:
         self.next_offset = start  # of the next pull
         self.end_offset = 0  # of the queue, as its broker told last; 0 where a backlog is not read in bulk
         self.topic_deleted_ms: int | None = None  # as its broker told last; None: not yet
+        self.life: StoreLife | None = None  # what the offsets are of; None: its broker was not asked yet
         self.pulled_ms = 0  # when the last pull was sent
         self.asked_ms = now_ms  # when more was asked for last
         self.consumed_ms = now_ms  # when a listener had anything last

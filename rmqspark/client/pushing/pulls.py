@@ -14,7 +14,7 @@ from rmqspark.client.broker_client import SUSPEND_MS
 from rmqspark.client.pull_request import PullResult, PullStatus
 from rmqspark.client.pushing.listening import as_sent
 from rmqspark.client.received import received_all
-from rmqspark.errors import OffsetMoved, RmqError, ServerFault, TopicRemade
+from rmqspark.errors import OffsetMoved, RmqError, ServerFault, StoreReplaced, TopicNotFound, TopicRemade
 from rmqspark.protocol.headers.consume import OFFSET_RESET
 from rmqspark.protocol.names import retry_topic
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from rmqspark.client.broker_client import BrokerClient
     from rmqspark.client.bulk import BulkChunk
+    from rmqspark.client.capabilities import Capabilities
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.client.pushing.process_queue import ProcessQueue, Room
     from rmqspark.client.pushing.subscription import Subscription
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+BEGINS_ANEW: Final = (TopicNotFound, StoreReplaced)
+"""What keeps a queue from being read whose offsets mean other messages when it can be read again."""
 _TOO_QUICK_MS: Final = 200
 _PULL_EVERY_MS: Final = 1_000
 _UNSUBSCRIBED_REST_MS: Final = 1_000  # until the queue is taken away
@@ -114,7 +117,12 @@ class Pulls:
         asked = Asked(subscription, held.queue, held.next_offset, now_ms, held.topic_deleted_ms)
         try:
             broker = self._cluster.broker(held.queue.broker_name)
-            reads_in_bulk = _reads_in_bulk(broker, subscription)
+            able = broker.ask_capabilities()
+            if not able.done():  # its connection is new, and its store may be, too
+                able.add_done_callback(lambda done: tell(_pulled(done, lambda _: _nothing(asked), broker.name)))
+                return
+            self._require_life(held, able.result())
+            reads_in_bulk = able.result().reads_in_bulk(subscription.sql)
             if reads_in_bulk and held.backlog > self._batch_size and asked.at_ms < held.pulled_ms + _PULL_EVERY_MS:
                 self._submit_bulk_read(broker, held, room, asked, tell)
             else:
@@ -125,6 +133,14 @@ class Pulls:
         except Exception as error:  # noqa: BLE001 - a bug: told, and the queue tried again, or it would stand still
             _log.exception("%s could not be asked for what comes next in %s", held.queue.broker_name, held.queue)
             tell(Gone(_fault(error)))
+
+    def _require_life(self, held: ProcessQueue, able: Capabilities) -> None:
+        """Raises StoreReplaced where what the queue's offsets are of is gone. Who broadcasts, and keeps his offsets
+        himself, goes on where only an end was lost: nobody else knows where that was."""
+        life = able.life if self._commits else able.life._replace(incarnation=0)
+        if held.life is not None:
+            held.life.require(life, held.queue.broker_name)
+        held.life = life
 
     def _submit_pull(
         self,
@@ -217,21 +233,15 @@ class Pulls:
         return _TOO_QUICK_MS if was_quick and result.next_offset == asked.queue_offset else 0
 
 
-def _reads_in_bulk(broker: BrokerClient, subscription: Subscription) -> bool:
-    """Whether it can, as far as it is known by now; never of a stock broker. Raises Unreachable and the like."""
-    able = broker.ask_capabilities()
-    if not able.done() or able.exception() is not None:
-        return False
-    return able.result().reads_in_bulk(subscription.sql)
+def _nothing(asked: Asked) -> Found:
+    return Found([], asked.queue_offset, topic_deleted_ms=asked.topic_deleted_ms)
 
 
 def _pulled(done: Future[T], outcome: Callable[[T], Pulled], broker_name: str, in_bulk: Asked | None = None) -> Pulled:
     try:
         return outcome(done.result())
     except (OffsetMoved, TopicRemade) as error:
-        if in_bulk is None:
-            return Gone(error)
-        return Found([], in_bulk.queue_offset, topic_deleted_ms=in_bulk.topic_deleted_ms)
+        return Gone(error) if in_bulk is None else _nothing(in_bulk)
     except RmqError as error:
         return Gone(error)
     except Exception as error:  # noqa: BLE001 - a bug: told, and the queue tried again, or it would stand still

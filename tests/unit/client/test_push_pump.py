@@ -16,7 +16,7 @@ from rmqspark.client.pushing.process_queue import LOCK_LIVE_MS, Batch, ProcessQu
 from rmqspark.client.pushing.pulls import Found, Gone, Moved
 from rmqspark.client.pushing.pump import Pump
 from rmqspark.client.pushing.rules import Rules
-from rmqspark.errors import StoreError, TopicNotFound, Unreachable
+from rmqspark.errors import RmqError, StoreError, StoreReplaced, TopicNotFound, Unreachable
 from rmqspark.model import MessageQueue, ReceivedMessage
 from rmqspark.testing.manual_clock import ManualClock
 
@@ -69,7 +69,7 @@ class Bench:
         self.rooms.append(room)
         self.pulls.append((held.next_offset, tell))
 
-    def commit(self, queue: MessageQueue, queue_offset: int, topic_deleted_ms: int | None) -> Future[None]:
+    def commit(self, queue: MessageQueue, queue_offset: int, *of: object) -> Future[None]:
         self.commits.append(queue_offset)
         return failing(self.refusal) if self.refusal else at_hand(None)
 
@@ -392,11 +392,12 @@ def test_closing_gives_up_a_queue_that_came_too_late_to_be_read() -> None:
     assert [offset for offset, _ in bench.pulls] == [0]
 
 
-def test_nothing_is_committed_of_a_queue_whose_topic_is_gone() -> None:
-    """Another topic of its name may be there by now, in which its offsets are those of other messages."""
+@pytest.mark.parametrize("error", [TopicNotFound("orders"), StoreReplaced("another store")])
+def test_nothing_is_committed_of_a_queue_whose_topic_or_store_is_gone(error: RmqError) -> None:
+    """In another topic of its name, and in another store, its offsets are those of other messages."""
     bench = Bench()
     bench.pulled(Found(messages([0, 1]), 2))
-    bench.pulled(Gone(TopicNotFound("orders")))
+    bench.pulled(Gone(error))
     bench.end(0)
     assert (bench.troubles, bench.commit_all()) == ([QUEUE], [])
     gone = bench.pump.release(bench.held, is_lost=True)

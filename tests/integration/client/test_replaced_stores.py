@@ -1,0 +1,169 @@
+"""Consumers that go on where they were, though that is in another store than their broker's by now."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rmqspark import AdminClient, Message, Producer, PullConsumer, PushConsumer
+from rmqspark.errors import OffsetMoved, StoreReplaced
+from rmqspark.testing import cluster
+
+from .push_talk import QUICK, Listener, committed, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from rmqspark.testing import LocalCluster
+
+pytestmark = pytest.mark.integration
+GROUP = "billing"
+
+
+@pytest.fixture
+def one() -> Iterator[LocalCluster]:
+    with cluster() as running:
+        yield running
+
+
+def send(one: LocalCluster, *bodies: str) -> None:
+    with Producer(one.namesrv) as producer:
+        for body in bodies:
+            producer.send(Message("orders", body.encode()), queue=0)
+
+
+def replace_store(one: LocalCluster) -> None:
+    """The broker comes back with an empty disk."""
+    one.stop_broker("broker-a")
+    shutil.rmtree(one.store_dir("broker-a"))
+    one.start_broker("broker-a")
+
+
+def lose_end(one: LocalCluster) -> None:
+    """The broker comes back with what its disk had before the last messages, and knows that it has lost some."""
+    store = one.store_dir("broker-a")
+    one.stop_broker("broker-a")
+    shutil.rmtree(store)
+    store.with_name("before").rename(store)
+    for name in ("rmqspark.json", "rmqspark.json.bak"):
+        if (store / name).exists():
+            who = json.loads((store / name).read_text())
+            (store / name).write_text(json.dumps(who | {"incarnation": who["incarnation"] + 1}))
+    one.start_broker("broker-a")
+
+
+def keep_store(one: LocalCluster) -> None:
+    """What `lose_end` goes back to."""
+    store = one.store_dir("broker-a")
+    one.stop_broker("broker-a")
+    shutil.copytree(store, store.with_name("before"))
+    one.start_broker("broker-a")
+
+
+def create_topic(one: LocalCluster) -> None:
+    with AdminClient(one.namesrv) as admin:
+        admin.create_topic("orders", queues=1)
+
+
+@pytest.mark.parametrize("how", [{}, {"ordered": True}, {"broadcasting": True}], ids=str)
+@pytest.mark.parametrize("count", [2, 9])
+def test_a_push_consumer_reads_another_store_from_its_beginning(
+    one: LocalCluster, count: int, how: Any, tmp_path: Path
+) -> None:
+    """Whether that has fewer messages by then than it had consumed, or more: it went on behind them."""
+    create_topic(one)
+    heard, config = Listener(), replace(QUICK, local_offset_store_dir=str(tmp_path))
+    with PushConsumer(one.namesrv, GROUP, listener=heard, config=config, **how) as consumer:
+        consumer.subscribe("orders")
+        send(one, *"abcde")
+        heard.wait(5)
+        replace_store(one)
+        create_topic(one)
+        there = [f"new {number}" for number in range(count)]
+        send(one, *there)
+        assert heard.wait(5 + count)[5:] == there
+        if "broadcasting" not in how:
+            wait_until(lambda: list(committed(one.namesrv, GROUP, "orders").values()) == [count], "that is committed")
+
+
+@pytest.mark.parametrize("count", [2, 9])
+def test_a_push_consumer_goes_on_where_a_crash_has_left_its_group(one: LocalCluster, count: int) -> None:
+    """What has taken the numbers of lost messages is consumed, however far the queue has grown since."""
+    create_topic(one)
+    heard = Listener()
+    with PushConsumer(one.namesrv, GROUP, listener=heard, config=QUICK) as consumer:
+        consumer.subscribe("orders")
+        send(one, *"ab")
+        heard.wait(2)
+        wait_until(lambda: list(committed(one.namesrv, GROUP, "orders").values()) == [2], "that is committed")
+        keep_store(one)
+        send(one, *"cde")
+        heard.wait(5)
+        lose_end(one)
+        there = [f"new {number}" for number in range(count)]
+        send(one, *there)
+        assert heard.wait(5 + count)[5:] == there
+
+
+@pytest.mark.parametrize(("group", "go_on"), [(GROUP, 2), (None, 5)])
+@pytest.mark.parametrize("count", [6, 9])
+def test_who_pulls_is_told_that_the_end_was_lost(one: LocalCluster, group: str | None, go_on: int, count: int) -> None:
+    """Before other messages are taken for those that were to come next, and committed."""
+    create_topic(one)
+    send(one, *"ab")
+    with PullConsumer(one.namesrv, group) as consumer:
+        (queue,) = consumer.queues("orders")
+        consumer.assign([queue])
+        pull(consumer, 2)
+        if group:
+            consumer.commit()
+        keep_store(one)
+        send(one, *"cde")
+        pull(consumer, 3)
+        lose_end(one)
+        send(one, *map(str, range(count)))
+        if group:
+            with pytest.raises(StoreReplaced, match="'broker-a' has lost the end of its store in a crash"):
+                consumer.commit()
+            assert consumer.committed(queue) == 2
+        with pytest.raises(OffsetMoved, match=rf"Offset 5 of .* other messages now.*seek\(queue, {go_on}\)") as moved:
+            pull(consumer, 1)
+        consumer.seek(queue, moved.value.next_offset)
+        assert pull(consumer, 2 + count - go_on) == [str(number) for number in range(count)][go_on - 2 :]
+        if group:
+            consumer.commit()
+            assert consumer.committed(queue) == 2 + count
+
+
+@pytest.mark.parametrize("group", [GROUP, None])
+@pytest.mark.parametrize("count", [2, 9])
+def test_who_pulls_is_told_of_another_store(one: LocalCluster, group: str | None, count: int) -> None:
+    """Its messages are all new to him, and none of them is consumed."""
+    create_topic(one)
+    send(one, *"abcde")
+    with PullConsumer(one.namesrv, group) as consumer:
+        (queue,) = consumer.queues("orders")
+        consumer.assign([queue])
+        pull(consumer, 5)
+        replace_store(one)
+        create_topic(one)
+        send(one, *map(str, range(count)))
+        if group:
+            with pytest.raises(StoreReplaced, match="'broker-a' serves another store than before"):
+                consumer.commit()
+        with pytest.raises(OffsetMoved, match=r"Offset 5 of .* other messages now.*seek\(queue, 0\)"):
+            pull(consumer, 1)
+        consumer.seek(queue, 0)
+        assert pull(consumer, count) == [str(number) for number in range(count)]
+
+
+def pull(consumer: PullConsumer, count: int) -> list[str]:
+    found: list[str] = []
+    while len(found) < count:
+        found += [message.body.decode() for message in consumer.poll(timeout_ms=5_000)]
+    return found
