@@ -26,6 +26,7 @@ text, so the form is canonical: keys in order, one form for each offset.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -96,6 +97,37 @@ class Offsets:
         """The same, with places of which it is known in which incarnation of their store they were taken."""
         others = {queue: number for queue, number in known.items() if number != self._entry(queue).incarnation}
         return replace(self, incarnations=others)
+
+    def new_names(self, store_ids: Mapping[str, str]) -> dict[str, str]:
+        """The names by now, by those of then, of brokers that are not among these, each given with its store: one whose
+        store another one serves, whose name is new here, is that. A store that several serve has been copied."""
+        stores = self.stores if self.left is None else {**self.left.stores, **self.stores}
+        known = {name for _, name in stores}
+        if known <= store_ids.keys():
+            return {}
+        served = Counter(store_ids.values())
+        new = {
+            store_id: name
+            for name, store_id in store_ids.items()
+            if store_id and served[store_id] == 1 and name not in known
+        }
+        return {
+            name: new[store.store_id]
+            for (_, name), store in stores.items()
+            if name not in store_ids and store.store_id in new
+        }
+
+    def under_names(self, names: Mapping[str, str]) -> Offsets:
+        """The same places, of brokers that have these names by now, by those that they had."""
+        if not names:
+            return self
+        return replace(
+            self,
+            positions={under_new_name(queue, names): at for queue, at in self.positions.items()},
+            stores={(topic, names.get(name, name)): store for (topic, name), store in self.stores.items()},
+            incarnations={under_new_name(queue, names): number for queue, number in self.incarnations.items()},
+            left=None if self.left is None else self.left.under_names(names),
+        )
 
     def reading(self, is_read: Callable[[MessageQueue], bool]) -> Offsets:
         """The same places, where `is_read` says which queues are read: those have positions, the others are `left`.
@@ -182,6 +214,10 @@ class Offsets:
             return replace(_from_topics(document["group"], document.get("member", ""), document["topics"]), left=left)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InvalidArgument(f"The offset in the checkpoint is damaged: {error!r}.") from error
+
+
+def under_new_name(queue: MessageQueue, names: Mapping[str, str]) -> MessageQueue:
+    return queue._replace(broker_name=names.get(queue.broker_name, queue.broker_name))
 
 
 def _from_topics(group: str, member: str, topics: Mapping[str, Any]) -> Offsets:

@@ -49,6 +49,11 @@ class Snapshot:
         deleted_ms = self.deletions_ms.get((queue.topic, queue.broker_name), 0)
         return store._replace(topic_deleted_ms=deleted_ms) if deleted_ms else store
 
+    @property
+    def store_ids(self) -> dict[str, str]:
+        """By broker name."""
+        return {name: store.store_id for name, store in self.stores.items()}
+
     def shown_stores(self) -> dict[tuple[str, str], StoreIdentity]:
         """The same by topic and broker name, of all topics that have a queue in sight there."""
         return {(queue.topic, queue.broker_name): self.store_of(queue) for queue in self.ends}
@@ -197,8 +202,9 @@ def out_of_sight(start: Offsets, ceiling: Offsets | None, snapshot: Snapshot) ->
 
 def ranges(start: Offsets, end: Offsets) -> list[QueueRange]:
     """What lies between two offsets. Queues that entered with `end` give nothing yet; those that were put back into the
-    subscription go on from where they left it."""
-    start = start.reading(end.positions.__contains__)
+    subscription, and those of brokers that have another name since, go on from where they were."""
+    names = start.new_names({name: store.store_id for (_, name), store in end.stores.items()})
+    start = start.under_names(names).reading(end.positions.__contains__)
     return [
         range_in(end.store_of(queue), queue, start.positions[queue], position)
         for queue, position in sorted(end.positions.items())

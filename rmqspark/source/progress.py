@@ -16,7 +16,7 @@ from rmqspark.errors import RmqError
 from rmqspark.source.admission import Admission
 from rmqspark.source.idle_pace import IdlePace
 from rmqspark.source.loss import bear, bear_no_outage, deleted, replaced, replaced_since, shrunken, strangers
-from rmqspark.source.offsets import Offsets
+from rmqspark.source.offsets import Offsets, under_new_name
 from rmqspark.source.planner import Snapshot, advance, everything, is_idle, needing_begin, out_of_sight, unchanged
 from rmqspark.source.positions import check_assigned
 from rmqspark.source.resumption import Resumption
@@ -99,8 +99,10 @@ class Progress:
         """A look, which waits for what is missed, and what follows from it. Where that fails a broker went after it was
         seen, and others are not to wait for it: another look leaves it out of sight, for its name servers say so, or
         nobody does."""
-        start = self._without_deleted(self._resumption.of(start))
-        snapshot = self._look(start)
+        snapshot = self._snapshot()
+        start = self._resumption.of(start.under_names(self._new_names(start, snapshot)))
+        start = self._without_deleted(start, snapshot)
+        snapshot = self._sufficient(start, snapshot)
         looks = self._options.retry.further_looks.tries(self._clock)
         while True:
             try:
@@ -110,7 +112,7 @@ class Progress:
                 if look is None:
                     raise
             self._clock.sleep_ms(look.pause_ms)
-            snapshot = self._look(start, fresh=True)
+            snapshot = self._look(start)
 
     def _next_end(self, start: Offsets, snapshot: Snapshot, limits: Limits | None) -> Offsets:
         """What follows from a look: first what has gone, then what is this query's, then how far it goes."""
@@ -128,6 +130,11 @@ class Progress:
         self._rewinds.planned(end, resets)
         return end
 
+    def _new_names(self, known: Offsets, snapshot: Snapshot) -> Mapping[str, str]:
+        """Of brokers that have another name than in these offsets. A shared group keeps its places with the brokers,
+        whatever they are called."""
+        return {} if self._options.sharing is not None else known.new_names(snapshot.store_ids)
+
     def _read_on(self, start: Offsets, resets: Mapping[MessageQueue, int]) -> Offsets:
         """The places that reading goes on from: what is missing behind any other is missed by nobody."""
         includes = self._options.subscription.includes
@@ -137,7 +144,7 @@ class Progress:
         """As far as the group has them read here; what is before `start` is reported to be done with."""
         start = self._group.settle(start, snapshot)
         if self._group.outruns(snapshot):
-            snapshot = self._look(start, fresh=True)
+            snapshot = self._look(start)
         return start, self._group.owned(snapshot)
 
     def readable(self, planned: list[QueueRange], end: Offsets) -> list[QueueRange]:
@@ -149,6 +156,9 @@ class Progress:
         if self._planned is not None and end.positions == self._planned.positions:
             return planned
         snapshot = self._view.snapshot(fresh=True, missing_topics_allowed=True, outages_allowed=True)
+        names = self._new_names(end, snapshot)
+        end = end.under_names(names)
+        planned = [each._replace(queue=under_new_name(each.queue, names)) for each in planned]
         queues = {each.queue for each in planned}
         gone = self._deleted_among(queues - snapshot.ends.keys(), snapshot)
         lost = deleted(end.at({each.queue: each.start for each in planned}), gone)
@@ -184,9 +194,11 @@ class Progress:
             return _ends(snapshot, self._options.group or "")
         return self._newest
 
-    def _look(self, start: Offsets, *, fresh: bool = False) -> Snapshot:
+    def _look(self, start: Offsets) -> Snapshot:
+        return self._sufficient(start, self._snapshot(fresh=True))
+
+    def _sufficient(self, start: Offsets, snapshot: Snapshot) -> Snapshot:
         """What the next batch, which begins at `start`, is planned by. What is pinned is read, or the query fails."""
-        snapshot = self._snapshot(fresh=fresh)
         if self._newest is None:
             self._check_assigned(start, snapshot)
         if self._ceiling is None:
@@ -241,16 +253,16 @@ class Progress:
             if not short:
                 break
             self._clock.sleep_ms(pause_ms)
-            snapshot = self._look(start, fresh=True)
+            snapshot = self._look(start)
             short = shrunken(start, snapshot)
         bear(replaced(start, snapshot) + strangers(start, snapshot) + short, tolerant=self._tolerant)
         return snapshot, {loss.queue.topic for loss in short}
 
-    def _without_deleted(self, start: Offsets) -> Offsets:
+    def _without_deleted(self, start: Offsets, snapshot: Snapshot) -> Offsets:
         """`start` without topics that matched subscribePattern and have been deleted since. Raises DataLoss."""
         if self._options.subscription.pattern is None:
             return start
-        gone = self._deleted_among(start.positions.keys(), self._snapshot())
+        gone = self._deleted_among(start.positions.keys(), snapshot)
         bear(deleted(start, gone), tolerant=self._tolerant)
         return start.at({queue: at for queue, at in start.positions.items() if queue.topic not in gone})
 

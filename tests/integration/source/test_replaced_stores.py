@@ -1,11 +1,13 @@
-"""A broker that comes back with another store after a batch was planned."""
+"""A broker that comes back with another store after a batch was planned, or with its own under another name."""
 
 from __future__ import annotations
 
+import json
 import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import StructType
 
 from rmqspark.datasource import RmqDataSource
@@ -57,3 +59,21 @@ def test_a_frame_shows_nothing_of_another_store(one: LocalCluster, how: dict[str
     with pytest.raises(DataLoss, match="2 messages of queue orders/broker-a/., offsets 0 to 1, went with the store"):
         read(frames[0])
     assert read(frames[1]) == []
+
+
+def test_a_renamed_broker_is_read_on() -> None:
+    """By whom its store is: nothing is read once more, though its queues have other names by now."""
+    with cluster(brokers=2) as pair, Rmq(pair) as rmq:
+        rmq.create_topic("orders", queues=1)
+        rmq.send("orders", *[b"%d" % number for number in range(10)])
+        options = {"subscribe": "orders", "namesrv": pair.namesrv, "startingOffsets": "earliest"}
+        before: Any = RmqDataSource(options).streamReader(BODY)
+        at = before.latestOffset(before.initialOffset(), ReadAllAvailable())
+        pair.stop_broker("broker-a")
+        pair.store_dir("broker-a").rename(pair.store_dir("broker-c"))
+        pair.start_broker("broker-c")
+        rmq.send("orders", b"new", b"new")
+        after: Any = RmqDataSource(options).streamReader(BODY)
+        end = after.latestOffset(json.loads(json.dumps(at)), ReadAllAvailable())
+        read = [rows.column("body").to_pylist() for each in after.partitions(at, end) for rows in after.read(each)]
+        assert (read, end["topics"]["orders"]["brokers"].keys()) == ([[b"new"]] * 2, {"broker-b", "broker-c"})
