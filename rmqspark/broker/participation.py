@@ -77,4 +77,4 @@ def verdict(batch: Batch, ruling: Ruling, broker_name: str) -> Verdict:
         return Verdict(is_open=False, newest_epoch=answer.epoch)
     counted = answer.decision.participants.get(broker_name, [])
     attempts = [AttemptName(each.partition, each.attempt) for each in counted]
-    return Verdict(is_open=False, attempts=attempts, newest_epoch=answer.epoch)
+    return Verdict(is_open=False, attempts=attempts, newest_epoch=answer.epoch, holders=[*answer.decision.participants])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import structlog
 
-from rmqspark.errors import Busy, ForgedDecision, ForgedEpoch, RmqError
+from rmqspark.errors import Busy, ForgedDecision, ForgedEpoch, RmqError, TransactionError
 from rmqspark.protocol.bodies.txn import AttemptName
 from rmqspark.protocol.headers.txn import NO_EPOCH
 from rmqspark.txn.participant.check_backs import CheckBacks
@@ -42,11 +42,13 @@ log = structlog.get_logger("rmqspark.txn")
 
 class Verdict(NamedTuple):
     """What a coordinator says of a batch: `is_open`, or for good the attempts of this broker that count, if any do.
-    `newest_epoch`: that it has handed out, or of the decision; 0 where there is no telling."""
+    `newest_epoch`: that it has handed out, or of the decision; 0 where there is no telling. `holders`: the brokers that
+    have what was decided."""
 
     is_open: bool
     attempts: Sequence[AttemptName] = ()
     newest_epoch: int = NO_EPOCH
+    holders: Sequence[str] = ()
 
     def allows(self, request: Complete) -> bool:
         """Whether this is what the coordinator says. The request is about the same batch."""
@@ -279,6 +281,8 @@ class Resolver:
                 return
             if verdict.attempts:
                 await self.complete(Complete(*batch, commit=True, attempts=verdict.attempts))
+            elif had_voted and verdict.holders:
+                raise _of_another_name(batch, verdict.holders)
             else:
                 await self._dismiss(batch, had_voted)
             log.info("settled what its driver left", batch=str(batch), committed=bool(verdict.attempts))
@@ -310,6 +314,14 @@ class Resolver:
 
 def _names(attempts: Sequence[AttemptName]) -> set[AttemptKey]:
     return {(each.partition, each.attempt) for each in attempts}
+
+
+def _of_another_name(batch: Batch, holders: Sequence[str]) -> TransactionError:
+    """The error where a broker has voted for what is decided, and the decision does not name it."""
+    return TransactionError(
+        f"{batch} was voted for here, and is committed on {', '.join(sorted(holders))}, but on no broker of this name.",
+        hint="Was this broker renamed? Start it under its old name, and it completes what it holds.",
+    )
 
 
 def _too_many_queues(output_bytes: int, max_bytes: int) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rmqspark.broker.participation import verdict
 from rmqspark.errors import (
     Busy,
     DamagedFile,
@@ -20,9 +21,12 @@ from rmqspark.errors import (
     TwoCoordinators,
     Unreachable,
 )
-from rmqspark.protocol.bodies.txn import AttemptName, HeldAttempt
+from rmqspark.protocol.bodies.txn import AttemptName, HeldAttempt, TxnDecision
+from rmqspark.protocol.headers.txn import TxnOutcome
 from rmqspark.protocol.java_hash import tags_code
 from rmqspark.protocol.records.record import SysFlag
+from rmqspark.txn.coordinator.coordinator import Ruling
+from rmqspark.txn.coordinator.ledger import Answer
 from rmqspark.txn.participant import completer
 from rmqspark.txn.participant.half_batch import Batch
 from rmqspark.txn.participant.resolver import Verdict
@@ -426,6 +430,29 @@ def test_what_was_given_up_holds_up_no_later_version(bench: ParticipantBench, as
     later = Batch(T, 2, 1)
     bench.commit(later, bench.send(later, Sent("t", 0, [b"2"])))
     assert bench.bodies("t") == [b"2"]
+
+
+def test_a_broker_that_was_renamed_keeps_what_it_has_voted_for(bench: ParticipantBench) -> None:
+    """The decision names it as it was called then. Under that name it completes it, and under another what it holds is
+    all there is of these rows."""
+    bench.vote(N0, bench.send(N0, Sent("t", 0, [b"1"])))
+    decision = TxnDecision(participants={"broker-b": [HeldAttempt(0, "a")]})
+    ruling = Ruling(Answer(TxnOutcome.COMMITTED, N0.epoch, N0.version, decision))
+    bench.verdicts[N0] = verdict(N0, ruling, "broker-a")
+    bench.check_back(seconds=7)
+    assert {name.batch for name in bench.held()} == {N0}
+    bench.verdicts[N0] = verdict(N0, ruling, "broker-b")
+    bench.check_back(seconds=60)
+    assert (bench.bodies("t"), bench.held()) == ([b"1"], [])
+
+
+def test_what_was_not_voted_for_goes_when_others_have_what_was_decided(bench: ParticipantBench) -> None:
+    """An attempt that failed has sent rows to a broker that the one which counts has sent none to."""
+    bench.send(N0, Sent("t", 0, [b"1"]))
+    ruling = Ruling(Answer(TxnOutcome.COMMITTED, N0.epoch, N0.version, TxnDecision(participants={"broker-b": []})))
+    bench.verdicts[N0] = verdict(N0, ruling, "broker-a")
+    bench.check_back(seconds=7)
+    assert bench.held() == []
 
 
 def test_drop_spares_older_versions_voted_for(bench: ParticipantBench) -> None:
