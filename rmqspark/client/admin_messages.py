@@ -10,10 +10,11 @@ from rmqspark.client.key_walk import KeySearch, key_page
 from rmqspark.client.received import received_all
 from rmqspark.client.silence import RollCall, Silence
 from rmqspark.client.user_topics import user_topics
-from rmqspark.errors import InvalidArgument, MessageNotFound, NotFound
+from rmqspark.errors import InvalidArgument, MessageNotFound, NotFound, RmqError
 from rmqspark.protocol.names import HIDDEN_TOPICS
-from rmqspark.protocol.records.message_id import parse_offset_msg_id, unpack_host
+from rmqspark.protocol.records.message_id import offset_msg_id, parse_offset_msg_id, unpack_host
 from rmqspark.protocol.records.properties import Property
+from rmqspark.protocol.records.record import decode_record
 from rmqspark.remoting.address import format_address
 
 if TYPE_CHECKING:
@@ -35,13 +36,9 @@ def message_by_id(cluster: ClusterClient, msg_id: str, topic: str | None) -> Rec
 
     A broker that does not answer hides no message that another has; where none has it, that is the error.
 
-    An offset id holds an address. It is believed only if a broker of this cluster is registered there: whoever sends
-    the id must not choose whom we connect to.
     """
-    place = place_of(cluster, msg_id)
-    if place is not None:
-        broker_name, physical_offset = place
-        record = BrokerAdmin(cluster.broker(broker_name)).message_at(physical_offset)
+    if (stored := stored_under(cluster, msg_id)) is not None:
+        broker_name, record = stored
         (found,) = received_all(memoryview(record), broker_name)
         check_is_message(found.topic, msg_id)
         return found
@@ -103,14 +100,34 @@ def _records(response: Response) -> Buffer:
         return b""
 
 
-def place_of(cluster: ClusterClient, msg_id: str) -> tuple[str, int] | None:
-    """Broker name and physical offset, if this is an offset id of this cluster."""
+def stored_under(cluster: ClusterClient, offset_id: str) -> tuple[str, Buffer] | None:
+    """The record with this offset id, and the broker that has it; None for what is none, or where no broker is at its
+    address and none has the record. Raises what kept the broker there from giving it.
+
+    The id holds the address that its broker had when it stored the record. Whoever is there is asked first, and then
+    the others of this cluster, and nobody else: whoever sends the id must not choose whom we connect to.
+    """
     try:
-        host, physical_offset = parse_offset_msg_id(msg_id)
+        host, physical_offset = parse_offset_msg_id(offset_id)
     except InvalidArgument:
         return None
-    address = format_address(*unpack_host(host))
-    for broker_name, broker in cluster.cluster_info().brokerAddrTable.items():
-        if address in broker.brokerAddrs.values():
-            return broker_name, physical_offset
+    address, brokers = format_address(*unpack_host(host)), cluster.cluster_info().brokerAddrTable
+    there = {name for name, broker in brokers.items() if address in broker.brokerAddrs.values()}
+    failures: list[RmqError] = []
+    for name in [*sorted(there), *sorted(brokers.keys() - there)]:
+        try:
+            record = BrokerAdmin(cluster.broker(name)).message_at(physical_offset)
+        except RmqError as error:
+            failures.append(error)
+            continue
+        if _is_under(offset_id, record):
+            return name, record
+    if there:
+        raise failures[0] if failures else not_found(offset_id, None)
     return None
+
+
+def _is_under(offset_id: str, record: Buffer) -> bool:
+    """Another broker has another record at the same place, or none."""
+    decoded = decode_record(memoryview(record), check_crc=False)
+    return offset_msg_id(decoded.store_host, decoded.physical_offset) == offset_id.upper()

@@ -13,7 +13,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from rmqspark.client.admin_messages import place_of
 from rmqspark.client.broker_admin import BrokerAdmin
 from rmqspark.client.journey import Journey, StageKind, Unknown
 from rmqspark.client.journey_parts import (
@@ -28,7 +27,7 @@ from rmqspark.client.journey_parts import (
     stage,
 )
 from rmqspark.client.journey_readers import batches_about, groups_about
-from rmqspark.client.stored_records import WAITING_TOPICS, Stored, find_record, record_at, with_unique_id
+from rmqspark.client.stored_records import WAITING_TOPICS, Stored, find_record, record_at, record_under, with_unique_id
 from rmqspark.errors import RmqError
 from rmqspark.options import duration_ms
 from rmqspark.protocol.names import (
@@ -171,9 +170,9 @@ class _Inquiry:
             self._unknown.append(Unknown("which message was consumed first", "the record does not say it"))
             return None
         try:
-            at = place_of(self._cluster, told.first_msg_id)
-            if at is not None:
-                return record_at(self._cluster, *at)
+            found = record_under(self._cluster, told.first_msg_id)
+            if found is not None:
+                return found
             topic = stored.properties.get(Property.RETRY_TOPIC) or stored.properties.get(Property.DLQ_ORIGIN_TOPIC)
             return find_record(self._cluster, told.first_msg_id, topic, self._silent_index)
         except RmqError as error:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rmqspark.client.admin_messages import UNIQUE_MATCHES, check_is_message, not_found, place_of
+from rmqspark.client.admin_messages import UNIQUE_MATCHES, check_is_message, not_found, stored_under
 from rmqspark.client.admin_topics import masters
 from rmqspark.client.broker_admin import BrokerAdmin
 from rmqspark.client.received import received
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.client.silence import OnSilent
     from rmqspark.model import ReceivedMessage
+    from rmqspark.protocol.commands.command import Buffer
     from rmqspark.protocol.records.record import Record
     from rmqspark.remoting.response import Response
 
@@ -72,16 +73,23 @@ class Stored(NamedTuple):
 
 def record_at(cluster: ClusterClient, broker_name: str, physical_offset: int) -> Stored:
     """The record that begins there. MessageNotFound where none does, or where the broker keeps its own books."""
-    raw = BrokerAdmin(cluster.broker(broker_name)).message_at(physical_offset)
+    return _decoded(broker_name, BrokerAdmin(cluster.broker(broker_name)).message_at(physical_offset))
+
+
+def record_under(cluster: ClusterClient, offset_id: str) -> Stored | None:
+    """The record with this offset id; see `stored_under`."""
+    stored = stored_under(cluster, offset_id)
+    return None if stored is None else _decoded(*stored)
+
+
+def _decoded(broker_name: str, raw: Buffer) -> Stored:
     return Stored(broker_name, decode_record(memoryview(raw), check_crc=False))
 
 
 def find_record(cluster: ClusterClient, msg_id: str, topic: str | None, on_silent: OnSilent) -> Stored:
     """The record with this offset id, or the first one stored with this unique id: in `topic`, else in any, and where
     it waits for its readers. MessageNotFound; TopicNotFound for a topic that there is not."""
-    place = place_of(cluster, msg_id)
-    if place is not None:
-        found = record_at(cluster, *place)
+    if (found := record_under(cluster, msg_id)) is not None:
         check_is_message(found.record.topic, msg_id)
         return found
     for topics in _where_to_look(cluster, topic):

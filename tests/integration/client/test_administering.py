@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqspark import AdminClient, Message, Producer, PullConsumer, PushConsumer
+from rmqspark import AdminClient, Message, MessageQueue, Producer, PullConsumer, PushConsumer
 from rmqspark.client.admin_topics import create_topic
 from rmqspark.client.broker_admin import BrokerAdmin
 from rmqspark.client.cluster_client import ClusterClient
@@ -206,6 +206,36 @@ def test_messages_are_found_by_id_and_key(mq: LocalCluster, admin: AdminClient, 
     for unknown in (beyond, "0" * 32, "nonsense"):
         with pytest.raises(MessageNotFound):
             admin.message(unknown)
+
+
+@pytest.mark.parametrize("moved", ["to each other's addresses", "one, which is gone", "renamed"])
+def test_messages_are_found_by_the_id_that_they_got_elsewhere(moved: str) -> None:
+    """An offset id holds the address that its broker had then; where that is another one by now, the message is found
+    all the same, and no other one for it."""
+    with cluster(brokers=2) as mq, AdminClient(mq.namesrv) as admin, Producer(mq.namesrv) as producer:
+        admin.create_topic("orders", queues=1)
+        bodies = {name: f"of {name}".encode() for name in mq.brokers}
+        sent = {
+            name: producer.send(Message("orders", body), queue=MessageQueue("orders", name, 0)).offset_msg_id
+            for name, body in bodies.items()
+        }
+        for name in bodies:
+            mq.stop_broker(name)
+        ports, store = mq._ports, mq.store_dir("broker-a")
+        match moved:
+            case "to each other's addresses":
+                ports["broker-a"], ports["broker-b"] = ports["broker-b"], ports["broker-a"]
+            case "one, which is gone":
+                ports["broker-b"] = ports.pop("broker-a")
+            case _:
+                store = store.rename(store.with_name("broker-c"))
+        for name in (store.name, "broker-b"):
+            mq.start_broker(name)
+        assert {name: admin.message(msg_id).body for name, msg_id in sent.items()} == bodies
+        for name, msg_id in sent.items():
+            assert admin.journey(msg_id).message.body == bodies[name]
+        with pytest.raises(MessageNotFound):
+            admin.message(sent["broker-a"][:16] + "7FFFFFFFFFFFFFFF")
 
 
 def test_brokers_tell_about_themselves(mq: LocalCluster, admin: AdminClient) -> None:
