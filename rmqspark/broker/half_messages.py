@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 import structlog
 
 from rmqspark.broker.metrics.if_memory_allows import IF_MEMORY_ALLOWS
+from rmqspark.broker.topics import queue_by_now
 from rmqspark.errors import (
     Busy,
     DecodeError,
@@ -199,9 +200,10 @@ class HalfMessages:
             return self._store.end_offset
         messages = []
         if outcome is Outcome.COMMITTED:
-            if self._find_topic(half.real_topic, half.real_queue_id, half.physical_offset) is None:
+            topic = self._find_topic(half.real_topic, half.real_queue_id, half.physical_offset)
+            if topic is None:
                 raise TopicNotFound(half.real_topic)
-            messages.append(committed_draft(half, record))
+            messages.append(committed_draft(half, record, queue_by_now(topic, half.real_queue_id)))
         place = self._mark([half.queue_offset], messages)
         self._ledger.end(half.queue_offset, outcome)
         with IF_MEMORY_ALLOWS:

@@ -210,6 +210,13 @@ class TopicTable:
         self.version = table.dataVersion
 
 
+def queue_by_now(config: TopicConfig, queue_id: int) -> int:
+    """Where a message that has waited belongs: in its queue, or another one where its topic has fewer to write to by
+    now. In one that it has no more nobody would read it."""
+    queues = config.writeQueueNums
+    return queue_id if queue_id < queues or not queues else queue_id % queues
+
+
 def _check_kept(name: str) -> str:
     """One of a table's names may be the broker's own, or the one it had: see `check_broker_name`."""
     return check_topic(name) if name.startswith((RETRY_PREFIX, DLQ_PREFIX)) else check_broker_name(name)

@@ -13,6 +13,7 @@ import structlog
 
 from rmqspark.broker.delays.parking import delivered_draft, place_of
 from rmqspark.broker.metrics.if_memory_allows import IF_MEMORY_ALLOWS
+from rmqspark.broker.topics import queue_by_now
 from rmqspark.errors import DecodeError, InvalidArgument
 from rmqspark.protocol.records.record import SysFlag
 
@@ -82,15 +83,12 @@ class Deliveries:
         """What is delivered of a record; None, which is logged, where there is nobody to deliver it to. Raises
         DecodeError, InvalidArgument."""
         place = place_of(record)
-        draft = delivered_draft(record, place, more)
         sent_at = _sent_at(record)
         config = self._find_topic(place.topic, place.queue_id, sent_at)
         if config is None or self._store.deletions.took(place.topic, sent_at):
             log.warning("a delayed message has no topic any more", topic=place.topic, queue_offset=record.queue_offset)
             return None
-        if place.queue_id < config.writeQueueNums or not config.writeQueueNums:
-            return draft
-        return delivered_draft(record, place._replace(queue_id=place.queue_id % config.writeQueueNums), more)
+        return delivered_draft(record, place._replace(queue_id=queue_by_now(config, place.queue_id)), more)
 
     def _leave_out(self, record: Record, error: RmqError) -> None:
         self.left_out += 1

@@ -90,14 +90,14 @@ def immunity_ms(properties: Mapping[str, str]) -> int | None:
     return seconds * 1000 if seconds >= 0 else None
 
 
-def committed_draft(half: HalfMessage, record: Record) -> Draft:
-    """The message as its readers get it. It says of which half it is the commit."""
+def committed_draft(half: HalfMessage, record: Record, queue_id: int) -> Draft:
+    """The message as its readers get it, in this queue. It says of which half it is the commit."""
     properties = without_properties(record.properties, _WHERE_IT_BELONGS)
     sys_flag = record.sys_flag & ~SysFlag.TRANSACTION_MASK | SysFlag.COMMITTED
     return redraft(
         record,
         half.real_topic,
-        half.real_queue_id,
+        queue_id,
         properties,
         sys_flag=sys_flag,
         prepared_transaction_offset=record.physical_offset,

@@ -339,7 +339,7 @@ def test_a_power_loss_between_message_and_mark_delivers_nothing_twice(on_broker)
     config = StoreConfig(mapped_file_size_commit_log=16 << 20, max_hash_slot_num=1000, max_index_num=4000)
     store = MessageStore.open("store", config, files=files, clock=SystemClock(), entropy=SystemEntropy())
     record = decode_record(store.read_at(parse_offset_msg_id(sent.fields["msgId"])[1]))
-    store.append([committed_draft(HalfMessage.of(record), record)])
+    store.append([committed_draft(HalfMessage.of(record), record, 2)])
     store.close()
     on_broker(after, files=files)
 

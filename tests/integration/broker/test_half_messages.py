@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from rmqspark.protocol.bodies.route import TopicConfig
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.headers.admin import TopicRequestHeader
 from rmqspark.protocol.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_HALF_TOPIC
@@ -41,6 +42,21 @@ def test_a_half_message_waits_where_nobody_reads_it(on_broker) -> None:
         assert (half.topic, half.queue_id, half.sys_flag, half.flag) == (HALF_TOPIC, 0, 0, 7)
         wrapped = {"__transactionId__": UNIQUE_KEY, "REAL_TOPIC": "orders", "REAL_QID": "2"}
         assert HALF.items() | wrapped.items() <= half.property_map().items()
+
+    on_broker(talk)
+
+
+def test_a_commit_delivers_to_a_queue_that_there_is(on_broker) -> None:
+    """The topic may have fewer queues by then than when the half came: in one that it has no more nobody would read
+    the message."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        sent = await send_half(client)
+        fewer = TopicConfig(topicName="orders", readQueueNums=2, writeQueueNums=2)
+        bench.broker._parts.tables.topics.put(fewer, 0)
+        assert (await end(client, sent, COMMIT)).code == 0
+        assert [message.body for message in await all_of(bench, client, "orders", 0)] == [b"half"]
 
     on_broker(talk)
 

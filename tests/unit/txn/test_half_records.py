@@ -157,7 +157,7 @@ def test_immunity(text: str | None, expected: int | None) -> None:
 def test_the_committed_message() -> None:
     """All that its sender gave it, for its own queue, and the place of its half."""
     record = record_of()
-    draft = committed_draft(HalfMessage.of(record), record)
+    draft = committed_draft(HalfMessage.of(record), record, 3)
     message = decode_record(draft.record)
     assert (draft.topic, draft.queue_id, draft.index_keys) == ("orders", 3, ("U1", "k1", "k2"))
     assert (message.topic, message.queue_id, message.body, message.flag) == ("orders", 3, b"half", 7)
@@ -199,7 +199,7 @@ def test_whatever_a_half_message_holds_it_can_be_ended(behind: bytes) -> None:
     half = HalfMessage.of(record)
     aside = decode_record(set_aside_draft(record, 15).record)
     made = [
-        decode_record(committed_draft(half, record).record),
+        decode_record(committed_draft(half, record, half.real_queue_id).record),
         decode_record(question(half, record, 3)),
         aside,
         decode_record(resumed_draft(aside).record),

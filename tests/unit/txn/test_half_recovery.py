@@ -43,7 +43,7 @@ class Halves:
         """The message alone, as a power loss leaves it that takes the mark."""
         found = self.store.read(HALF_TOPIC, 0, queue_offset, max_count=1, max_bytes=1)
         record = decode_record(bytes(found.body))
-        self.store.append([committed_draft(HalfMessage.of(record), record)])
+        self.store.append([committed_draft(HalfMessage.of(record), record, 0)])
 
     def set_aside(self, queue_offset: int) -> int:
         """Likewise; its physical offset."""
