@@ -63,6 +63,7 @@ class SharedGroup:
         self._settled_ms = 0
         self._planned: dict[str, Any] | None = None
         self._is_reading = False
+        self._begin_anew: set[MessageQueue] = set()  # had, in another store or topic, and begun with again nowhere yet
 
     def settle(self, start: Offsets, snapshot: Snapshot) -> Offsets:
         if start.positions and not start.member:
@@ -88,6 +89,8 @@ class SharedGroup:
         self._is_reading = False  # not before it is committed: whoever gives queues up then has others read them again
         membership.hold(self._leases(), self._lease_ms)
         for queue in self._standing.lost:
+            if start.store_of(queue).begins_anew(snapshot.store_of(queue)):
+                self._begin_anew.add(queue)
             _log.warning(
                 "Queue %s is not leased to %s any more: it is left to others.", queue, membership.member.client_id
             )
@@ -120,6 +123,7 @@ class SharedGroup:
         }
         if first and self._membership is not None:
             self._ask(self._membership, Steps(first, {}, []), self._options.retry.beginning)
+        self._begin_anew -= entering.keys()
         return replace(snapshot, begins={**snapshot.begins, **places})
 
     def seal(self, end: Offsets) -> Offsets:
@@ -202,7 +206,8 @@ class SharedGroup:
     def _place(self, queue: MessageQueue, grant: Grant, snapshot: Snapshot) -> int:
         end = snapshot.ends[queue]
         if grant.committed is None:
-            return snapshot.begins[queue] if self._sharing.from_earliest else end
+            is_from_begin = self._sharing.from_earliest or queue in self._begin_anew
+            return snapshot.begins[queue] if is_from_begin else end
         return min(grant.committed, end)
 
     def _bear_losses(self, entering: Mapping[MessageQueue, Grant], snapshot: Snapshot) -> None:

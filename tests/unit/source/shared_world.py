@@ -107,6 +107,11 @@ class PlayedBroker:
     async def _nothing_to_do(self) -> None:
         """What is committed outlives this world's brokers."""
 
+    def replace(self) -> None:
+        """It comes back with an empty disk."""
+        self.offsets = ConsumerOffsets()
+        self._serve(QueueLocks(lease_ms=self.lease_ms))
+
     def restart(self) -> None:
         """What was not on disk is forgotten."""
         locks = QueueLocks(lease_ms=self.lease_ms)
@@ -141,6 +146,7 @@ class World:
         self.written: list[tuple[MessageQueue, int]] = []
         counts = Counter(queue.broker_name for queue in queues)
         self.brokers = {name: PlayedBroker(name, count, self.clock) for name, count in counts.items()}
+        self.store = StoreIdentity("s", 1)
         self.left_out: frozenset[str] = frozenset()  # of those that are out of sight: they are registered, and silent
         self.asked_in_vain: set[str] = set()
 
@@ -168,7 +174,7 @@ class World:
     def snapshot(
         self, *, fresh: bool = False, missing_topics_allowed: bool = False, outages_allowed: bool = False
     ) -> Snapshot:
-        stores = {name: StoreIdentity("s", 1) for name, broker in self.brokers.items() if broker.in_sight}
+        stores = {name: self.store for name, broker in self.brokers.items() if broker.in_sight}
         return Snapshot({queue: end for queue, end in self.ends.items() if queue.broker_name in stores}, stores)
 
     def begins(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
@@ -231,6 +237,7 @@ class Query:
     read: list[QueueRange] | None = None  # by the batch under way
     failed: bool = False
     sharing: Sharing = field(default_factory=lambda: Sharing(from_earliest=True))
+    fails_on_data_loss: bool = True
     subscription: Subscription = field(default_factory=lambda: Subscription(("t",)))
 
     def __post_init__(self) -> None:
@@ -238,7 +245,13 @@ class Query:
 
     def start(self) -> None:
         """A new run from the checkpoint."""
-        options = SourceOptions(self.subscription, group="g", retry=QUIET, sharing=self.sharing)
+        options = SourceOptions(
+            self.subscription,
+            group="g",
+            retry=QUIET,
+            sharing=self.sharing,
+            fail_on_data_loss=self.fails_on_data_loss,
+        )
         world: Any = self.world
         presence: Any = Presence
         assert options.sharing is not None

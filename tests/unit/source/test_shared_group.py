@@ -277,6 +277,24 @@ def test_a_queue_that_nobody_ever_read_has_a_beginning_at_once(world: World) -> 
     assert [world.offsets.committed("g", "t", queue.queue_id) for queue in QUEUES] == [0, 0, 0, 0]
 
 
+@pytest.mark.parametrize("now", [StoreIdentity("other", 1), StoreIdentity("s", 1, topic_deleted_ms=9)])
+def test_what_begins_anew_is_read_from_its_beginning(world: World, now: StoreIdentity) -> None:
+    """Another store, or another topic of the name: a group that never was in a queue begins at its end, but this one
+    was, and nobody has read what is there."""
+    query = Query(world, sharing=Sharing(from_earliest=False), fails_on_data_loss=False)
+    run(query)
+    for queue in QUEUES:
+        world.ends[queue] += 2
+    run(query)
+    before = list(world.written)
+    world.brokers["broker-a"].replace()
+    world.store = now
+    world.ends = dict.fromkeys(QUEUES, 3)
+    query.crash()  # to its broker the run was never there
+    run(query)
+    assert sorted(world.written[len(before) :]) == [(queue, offset) for queue in QUEUES for offset in range(3)]
+
+
 def test_a_member_s_checkpoint_is_not_read_alone(world: World) -> None:
     """It has only some queues: the rest would be read from their beginning."""
     group = WholeGroup(None)  # type: ignore[arg-type]
