@@ -101,13 +101,15 @@ class Coordinator:
         if adoption.owner is not None:
             return _redirect(adoption.owner)
         async with self._turns.of(transactional_id):
+            is_known = transactional_id in self._ledger
             # Where nobody can be asked any more who remembers older epochs of the id, the time is above those, too.
-            first_epoch = max(self._clock.now_ms(), adoption.newest_epoch + 1)
-            answer = self._ledger.prepare(
-                transactional_id, run, version, query_id, self._uptime.now_ms(), first_epoch=first_epoch
-            )
-            if transactional_id in self._ledger and any(isinstance(event, RunOpened) for event in answer.events):
-                await self._owners.refuse_second(transactional_id)
+            least_epoch = 1 if is_known else max(self._clock.now_ms(), adoption.newest_epoch + 1)
+            asked = transactional_id, run, version, query_id, self._uptime.now_ms()
+            answer = self._ledger.prepare(*asked, least_epoch=least_epoch)
+            if is_known and any(isinstance(event, RunOpened) for event in answer.events):
+                newest_epoch = await self._owners.refuse_second(transactional_id)
+                if newest_epoch >= answer.epoch:  # this store was set back: what it has handed out since is fenced
+                    answer = self._ledger.prepare(*asked, least_epoch=newest_epoch + 1)
             return await self._tell(transactional_id, answer)
 
     async def decide(self, transactional_id: str, run: str, epoch: int, version: int, decision: TxnDecision) -> Ruling:

@@ -93,9 +93,9 @@ class Ledger:
     # --- decisions ---------------------------------------------------------------------------------------------------
 
     def prepare(
-        self, transactional_id: str, run: str, version: int, query_id: str, uptime_ms: int, *, first_epoch: int = 1
+        self, transactional_id: str, run: str, version: int, query_id: str, uptime_ms: int, *, least_epoch: int = 1
     ) -> Answer:
-        """Whether an attempt of `run` is to write `version`. `first_epoch` is for an id that is new here.
+        """Whether an attempt of `run` is to write `version`. A run that is new here gets `least_epoch`, or a later one.
 
         Raises Busy where too much is unfinished already.
         """
@@ -103,13 +103,14 @@ class Ledger:
         txn = known or Transaction(transactional_id)
         if self.is_decided(txn, version):
             return Answer(_already(txn, version), last_version=txn.last_version)
-        epoch = txn.runs.get(run) or (txn.epoch + 1 if txn.epoch else first_epoch)
+        next_epoch = max(txn.epoch + 1, least_epoch)
+        epoch = txn.runs.get(run) or next_epoch
         if epoch < txn.epoch:
             return Answer(TxnOutcome.FENCED, last_version=txn.last_version)
         self._admit(txn, is_new=known is None)
         events: list[Event] = []
         if self.is_fenced(txn, epoch):  # it is the newest run, so nobody else has been given anything since
-            epoch = txn.epoch + 1
+            epoch = next_epoch
         if epoch != txn.epoch:
             events.append(RunOpened(transactional_id, query_id, run, epoch, uptime_ms))
         if events or txn.open_version != version or txn.heard_ms + _HEARD_EVERY_MS <= uptime_ms:

@@ -101,13 +101,13 @@ class Owners:
             if not self._adopting[transactional_id]:
                 del self._adopting[transactional_id]
 
-    async def refuse_second(self, transactional_id: str) -> None:
+    async def refuse_second(self, transactional_id: str) -> int:
         """Raises TwoCoordinators if another broker that can be asked owns what we own. One that is about to adopt it
-        is asking us at this moment, and will not."""
+        is asking us at this moment, and will not. Returns the newest epoch that any of them remembers."""
         told, _ = await self._ask_all(transactional_id)
         other = next((name for name, answer in told.items() if answer is not None and answer.owns), None)
         if other is None:
-            return
+            return max([NO_EPOCH, *(answer.newest_epoch for answer in told.values() if answer is not None)])
         error = TwoCoordinators(
             f"Brokers {self.own_name!r} and {other!r} both coordinate the transactional id {transactional_id!r}.",
             hint="Go on with a new transactionalId, after a look at what both have committed (rmq txn describe).",

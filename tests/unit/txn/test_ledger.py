@@ -36,8 +36,8 @@ class Book:
             self.log.append(encode_event(event))  # type: ignore[arg-type]
             self.ledger.apply(decode_event(self.log[-1]))
 
-    def prepare(self, run: str, version: int, uptime_ms: int = 0, first_epoch: int = 1) -> Answer:
-        return self.take(self.ledger.prepare(T, run, version, "q", uptime_ms, first_epoch=first_epoch))
+    def prepare(self, run: str, version: int, uptime_ms: int = 0, least_epoch: int = 1) -> Answer:
+        return self.take(self.ledger.prepare(T, run, version, "q", uptime_ms, least_epoch=least_epoch))
 
     def decide(self, run: str, epoch: int, version: int, decision: TxnDecision = ONE) -> Answer:
         answer = self.ledger.decide(T, run, epoch, version, decision)
@@ -379,12 +379,12 @@ def test_only_what_is_done_is_forgotten(book: Book) -> None:
 def test_an_id_that_was_forgotten_goes_on_above_its_epochs(book: Book) -> None:
     """Brokers remember the epochs they have seen, and would take nothing of the new run under an older one."""
     start_ms, months_ms = 1_700_000_000_000, 10**10
-    epochs = [book.prepare(f"r{number}", 0, first_epoch=start_ms).epoch for number in range(100)]
+    epochs = [book.prepare(f"r{number}", 0, least_epoch=start_ms).epoch for number in range(100)]
     book.decide("r99", epochs[-1], 0)
     book.complete(0, "a")
     book.record(*book.ledger.disused(months_ms, months_ms))
     assert T not in book.ledger
-    assert book.prepare("again", 1, first_epoch=start_ms + months_ms).epoch > max(epochs)
+    assert book.prepare("again", 1, least_epoch=start_ms + months_ms).epoch > max(epochs)
 
 
 def test_the_same_events_make_the_same_ledger(book: Book) -> None:
