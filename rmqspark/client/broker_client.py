@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import threading
 from functools import partial
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, NamedTuple, Unpack
 
 from rmqspark.client.broker_line import BrokerLine
 from rmqspark.client.capabilities import capabilities_of
 from rmqspark.client.futures import after, then
 from rmqspark.client.pull_request import pull_header, pull_result
+from rmqspark.client.routes import HEADLESS_FRESH_MS
 from rmqspark.clock import SystemClock
 from rmqspark.errors import NotFound, RequestTimeout
 from rmqspark.message_queue import MessageQueue
@@ -61,8 +62,9 @@ class BrokerClient:
     def __init__(self, name: str, connect: Connect, timeout_ms: int, clock: Clock | None = None) -> None:
         self.name = name
         self.timeout_ms = timeout_ms
-        self._line = BrokerLine(name, connect, clock or SystemClock())
-        self._asked: tuple[BlockingConnection, Future[Capabilities]] | None = None
+        self._clock = clock or SystemClock()
+        self._line = BrokerLine(name, connect, self._clock)
+        self._asked: _Asked | None = None
         self._asking = threading.Lock()
 
     # --- any request -------------------------------------------------------------------------------------------------
@@ -93,7 +95,8 @@ class BrokerClient:
         return self._line.submit(code, header, body, timeout_ms=timeout_ms, extra=extra)
 
     def capabilities(self) -> Capabilities:
-        """What this broker can do, asked once per connection: another product may answer after a restart."""
+        """What this broker can do, asked once per connection: another product may answer after a restart. A slave is
+        asked every two seconds: it says whose store its own is a copy of, and in which incarnation that was last."""
         try:
             return self.ask_capabilities().result(self.timeout_ms / 1000)
         except TimeoutError:
@@ -107,10 +110,11 @@ class BrokerClient:
 
     def _capabilities_of(self, connection: BlockingConnection) -> Future[Capabilities]:
         with self._asking:
-            if self._asked is None or self._asked[0] is not connection or _has_failed(self._asked[1]):
+            now_ms = self._clock.monotonic_ms()
+            if self._asked is None or not self._asked.counts(connection, now_ms):
                 answer = connection.submit(RequestCode.RMQ_CAPABILITIES, timeout_ms=self.timeout_ms)
-                self._asked = connection, then(answer, capabilities_of)
-            return self._asked[1]
+                self._asked = _Asked(connection, then(answer, capabilities_of), now_ms)
+            return self._asked.answer
 
     # --- sending -----------------------------------------------------------------------------------------------------
 
@@ -277,5 +281,17 @@ def _committed(response: Response) -> int | None:
         return None
 
 
-def _has_failed(future: Future[Capabilities]) -> bool:
-    return future.done() and future.exception() is not None
+class _Asked(NamedTuple):
+    """What was asked of a broker on this connection, at that time."""
+
+    connection: BlockingConnection
+    answer: Future[Capabilities]
+    at_ms: int
+
+    def counts(self, connection: BlockingConnection, now_ms: int) -> bool:
+        """Whether the answer is that of this connection, and as it would be now."""
+        if connection is not self.connection or not self.answer.done():
+            return connection is self.connection
+        if self.answer.exception() is not None:
+            return False
+        return not self.answer.result().is_slave or now_ms - self.at_ms < HEADLESS_FRESH_MS

@@ -39,6 +39,7 @@ from rmqspark.replication.stream import report
 from rmqspark.sink.bulk_send import BulkSend
 from rmqspark.testing import LocalCluster, cluster
 from rmqspark.testing.in_process import TEST_STORE
+from rmqspark.testing.manual_clock import ManualClock
 from rmqspark.testing.ports import reserved_port
 
 if TYPE_CHECKING:
@@ -374,6 +375,23 @@ def test_a_slave_tells_of_no_store_before_it_has_heard_of_its_masters() -> None:
         mq.stop_slave()
         mq.start_slave()
         assert identity(mq.brokers["broker-a-1"]) == masters
+
+
+def test_a_reader_hears_which_store_a_slave_is_a_copy_of_by_now() -> None:
+    """Its master has lost the end of its store and is there again; to who goes by what the slave said before, on the
+    connection that he has to it, the master's store would be a later one than the slave's."""
+    with cluster(broker_config=QUICK) as mq, ClusterClient(mq.namesrv, clock=(clock := ManualClock())) as client:
+        mq.start_slave()
+        address = mq.brokers["broker-a-1"]
+        wait_until(lambda: identity(address) is not None, "the slave has heard from its master")
+        slave = client.broker_at("broker-a", address)
+        before = slave.capabilities()
+        mq.stop_broker("broker-a")
+        (mq.store_dir("broker-a") / "abort").touch()  # as if its machine had lost its power
+        mq.start_broker("broker-a")
+        wait_until(lambda: identity(address) == (before.store_id, before.incarnation + 1), "the slave has heard of it")
+        clock.advance(seconds=2)
+        assert slave.capabilities().incarnation == before.incarnation + 1
 
 
 def test_delayed_messages_are_delivered_once_whoever_is_master() -> None:
