@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqspark.errors import BrokerNotRegistered, DataLoss, TopicNotFound, TopicRemade
+from rmqspark.errors import BrokerNotRegistered, DataLoss, InvalidQueue, TopicNotFound, TopicRemade
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -137,9 +137,16 @@ def bear(losses: list[Loss], *, tolerant: bool) -> None:
         _log.warning("%s failOnDataLoss is false: the query goes on with what is there.", loss)
 
 
-def bear_no_outage(missed: Sequence[MessageQueue]) -> None:
+def bear_no_outage(missed: Sequence[MessageQueue], snapshot: Snapshot) -> None:
     """Queues that are to be read now, of brokers that are out of sight: they are away, or have closed their topics to
-    readers. An error that may pass."""
+    readers. An error that may pass. Or of brokers that show others: somebody has taken these away."""
+    if missed and missed[0].broker_name in snapshot.stores:
+        raise InvalidQueue(
+            f"Queue {missed[0]} has not been read up to its end of when the query started, and its topic has fewer "
+            "queues to read by now, or may not be read.",
+            hint=f"Give it its queues back (rmq topic update {missed[0].topic} --read-queues N), and start the query "
+            "again: it goes on from its checkpoint.",
+        )
     if missed:
         raise BrokerNotRegistered(
             f"Broker {missed[0].broker_name!r} was there when the query started, and nothing that is read of it is in "

@@ -192,11 +192,16 @@ def _end(queue: MessageQueue, snapshot: Snapshot, ceiling: Offsets | None) -> in
 
 
 def out_of_sight(start: Offsets, ceiling: Offsets | None, snapshot: Snapshot) -> list[MessageQueue]:
-    """The queues that are to be read up to `ceiling` yet, of brokers that show nothing at all."""
+    """The queues that are to be read up to `ceiling` yet, and are not shown, nor in another store or topic by now."""
+    if ceiling is None:
+        return []
+    shown = snapshot.shown_stores()
     return [
         queue
-        for queue, end in sorted(ceiling.positions.items() if ceiling is not None else ())
-        if start.positions.get(queue, 0) < end and queue.broker_name not in snapshot.stores
+        for queue, end in sorted(ceiling.positions.items())
+        if start.positions.get(queue, 0) < end
+        and queue not in snapshot.ends
+        and not (then := ceiling.store_of(queue)).begins_anew(shown.get((queue.topic, queue.broker_name), then))
     ]
 
 

@@ -208,7 +208,7 @@ class Progress:
                 break
             self._clock.sleep_ms(pause_ms)
             snapshot = self._snapshot(fresh=True)
-        bear_no_outage(self._missed(start, snapshot))
+        bear_no_outage(self._missed(start, snapshot), snapshot)
         return snapshot
 
     def _missed(self, start: Offsets, snapshot: Snapshot) -> list[MessageQueue]:

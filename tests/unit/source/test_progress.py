@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from rmqspark.errors import BrokerNotRegistered, DataLoss, InvalidArgument, Unreachable
+from rmqspark.errors import BrokerNotRegistered, DataLoss, InvalidArgument, InvalidQueue, Unreachable
 from rmqspark.model import MessageQueue
 from rmqspark.options import Moment
 from rmqspark.source.admission import Limits
@@ -303,6 +303,27 @@ def test_what_is_pinned_is_read_or_the_query_fails(comes_back: bool) -> None:
         assert query.latest(start.at({Q0: 10, there: 9}), None).positions == {Q0: 10, there: 9}
         cluster.deleted = {"t"}
         assert query.latest(start, None) == start
+
+
+def test_what_is_pinned_in_a_queue_that_its_topic_has_no_more_is_missed() -> None:
+    """The topic was given fewer queues to read while the query ran: what is in the others is there, and was to be
+    read."""
+    cluster = Cluster({Q0: 10, Q1: 9})
+    query = progress(cluster)
+    query.pin()
+    del cluster.ends[Q1]
+    with pytest.raises(InvalidQueue, match="t/broker-a/1 .* not been read .* its topic .* fewer queues to read"):
+        query.latest(at({Q0: 10, Q1: 5}), None)
+    assert query.latest(at({Q0: 4, Q1: 9}), None).positions == {Q0: 10, Q1: 9}
+
+
+def test_what_is_pinned_in_a_topic_that_was_made_anew_is_not() -> None:
+    """It has gone with the topic, which is told of by itself: the next one has fewer queues."""
+    cluster = Cluster({Q0: 10, Q1: 9})
+    query = progress(cluster, fail_on_data_loss=False)
+    query.pin()
+    cluster.ends, cluster.store = {Q0: 2}, STORE._replace(topic_deleted_ms=7)
+    assert query.latest(at({Q0: 4, Q1: 5}), None).positions == {Q0: 0}
 
 
 @pytest.mark.parametrize(
