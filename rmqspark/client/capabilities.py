@@ -26,7 +26,7 @@ class StoreLife(NamedTuple):
         if now.store_id != self.store_id:
             raise StoreReplaced(f"Broker {broker_name!r} serves another store than before.")
         if now != self:
-            raise StoreReplaced(f"Broker {broker_name!r} has lost the end of its store in a crash.")
+            raise StoreReplaced(f"Broker {broker_name!r} may have lost the end of its store in a crash.")
 
 
 class Capabilities(NamedTuple):

@@ -11,6 +11,8 @@ from collections import deque
 from enum import Enum, auto
 from typing import TYPE_CHECKING, NamedTuple
 
+from rmqspark.client.received import Read
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -56,6 +58,7 @@ class Cursor:
         self.max_offset: int | None = None  # as last told by the broker; None: nothing was told yet
         self.topic_deleted_ms: int | None = None  # as its broker told since the last seek
         self.life: StoreLife | None = None  # what the offsets are of, likewise
+        self.read_last: Read | None = None  # what was handed out last, likewise
         self.generation = 0
         self.asking: Ask | None = None  # the request under way
         self.failure: RmqError | None = None
@@ -69,7 +72,7 @@ class Cursor:
     def seek(self, queue_offset: int) -> None:
         """Goes on at `queue_offset`; everything fetched or on its way is dropped."""
         self.position = queue_offset
-        self.topic_deleted_ms = self.life = None
+        self.topic_deleted_ms = self.life = self.read_last = None
         self.ask_again()
 
     def ask_again(self) -> None:
@@ -149,6 +152,8 @@ class Cursor:
                 self.position = chunk.next_offset
         taken = self._messages[self._taken : self._taken + max_count]
         self._taken += len(taken)
+        if taken:
+            self.read_last = Read.of(taken[-1])
         if self._taken < len(self._messages):
             self.position = taken[-1].queue_offset + 1
         elif taken:

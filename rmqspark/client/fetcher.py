@@ -9,6 +9,7 @@ from rmqspark.client.broker_client import NO_GROUP, SUSPEND_MS
 from rmqspark.client.cursor import CHUNK_BYTES, Ask, Fetched
 from rmqspark.client.futures import after, at_hand, rephrased, then
 from rmqspark.client.pull_request import PullStatus
+from rmqspark.client.received import Read, received_all
 from rmqspark.errors import OffsetMoved, RmqError, StoreReplaced, TopicRemade
 from rmqspark.protocol.headers.bulk import TO_THE_END
 from rmqspark.protocol.headers.consume import OFFSET_RESET
@@ -141,7 +142,7 @@ class Fetcher:
         try:
             known.require(able.life, broker.name)
         except StoreReplaced as error:
-            return self._elsewhere(cursor, error.message, is_another=known.store_id != able.store_id)
+            return self._elsewhere(broker, cursor, error.message, is_another=known.store_id != able.store_id)
         in_bulk = able.reads_in_bulk(self._sql) and not self._looks_for_reset(cursor)
         if cursor.ask(bulk=in_bulk) is Ask.BULK:
             return self._ask_bulk(broker, cursor)
@@ -157,10 +158,31 @@ class Fetcher:
         )
         return then(future, lambda result: _from_pull(result, queue, queue_offset, deleted_ms))
 
-    def _elsewhere(self, cursor: Cursor, why: str, *, is_another: bool) -> Future[Fetched]:
+    def _elsewhere(
+        self, broker: BrokerClient, cursor: Cursor, why: str, *, is_another: bool
+    ) -> Future[Fetched | Reset]:
+        """Behind what was read last, where that is in its place still: so is all before it then. Else an error."""
+        cursor.ask(bulk=False)
+        last = cursor.read_last
+        if last is None or is_another or last.queue_offset >= (cursor.position or 0):  # what was taken back
+            return self._moved(cursor, why, is_another=is_another)
+        future = broker.submit_pull(
+            cursor.queue, last.queue_offset, group=self._group or NO_GROUP, max_count=1, tags=self._tags, sql=self._sql
+        )
+
+        def follow(result: PullResult) -> Future[Fetched | Reset]:
+            if result.status is PullStatus.OFFSET_MOVED and result.reason == OFFSET_RESET:
+                return at_hand(Reset(result.next_offset))
+            there = received_all(result.records, broker.name) if result.status is PullStatus.FOUND else []
+            if [Read.of(each) for each in there] == [last]:
+                return at_hand(Reset(last.queue_offset + 1))
+            return self._moved(cursor, why, is_another=False)
+
+        return after(future, follow)
+
+    def _moved(self, cursor: Cursor, why: str, *, is_another: bool) -> Future[Fetched | Reset]:
         """An error: where to go on is the user's to say. Another store is all new to him. Of the same one he has read
         what was before the end that is lost, and where that is only his group may tell."""
-        cursor.ask(bulk=False)
         queue, position = cursor.queue, cursor.position or 0
         if is_another:
             place = self.end_of(queue, "earliest")
@@ -169,7 +191,7 @@ class Fetcher:
         else:
             place = then(self.end_of(queue, "latest"), lambda end: min(position, end))
 
-        def moved(begin: int) -> Fetched:
+        def moved(begin: int) -> Fetched | Reset:
             raise OffsetMoved(
                 f"{why} Offset {position} of {queue} may be that of other messages now.",
                 next_offset=begin,

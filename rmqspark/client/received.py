@@ -5,7 +5,7 @@ A few records are decoded one by one; a large chunk goes through `received_colum
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rmqspark.client.inflate import inflated
 from rmqspark.errors import RecordError
@@ -22,6 +22,19 @@ if TYPE_CHECKING:
     from rmqspark.protocol.records.record import Record
 
 SMALL_CHUNK_BYTES = 8192  # up to here the columns' fixed cost, about 0.3 ms, does not pay
+
+
+class Read(NamedTuple):
+    """A message that was read: where it is in its queue, and what tells it from another one that has taken its place.
+    (Not its offset id: that may have the same place in the log.)"""
+
+    queue_offset: int
+    msg_id: str
+    store_timestamp_ms: int
+
+    @classmethod
+    def of(cls, message: ReceivedMessage) -> Read:
+        return cls(message.queue_offset, message.msg_id, message.store_timestamp_ms)
 
 
 def received(record: Record, broker_name: str) -> ReceivedMessage:

@@ -100,6 +100,7 @@ class Asking:
         self._figures.pulled(held.queue.topic, len(found.messages), took_ms)
         held.arrived(found.messages, found.next_offset, found.end_offset)
         held.topic_deleted_ms = found.topic_deleted_ms
+        held.life = found.life or held.life
         if found.rest_ms:
             self._rest(held, found.rest_ms)
 
@@ -111,6 +112,7 @@ class Asking:
         else:
             held.skip_to(moved.next_offset)
         held.topic_deleted_ms = moved.topic_deleted_ms
+        held.life = moved.life or held.life
         self._commits.commit(held)
 
     def _note_failure(self, held: ProcessQueue, gone: Gone) -> None:

@@ -16,6 +16,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqspark.client.pushing.instant import LONG_AGO
+from rmqspark.client.received import Read
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,6 +66,7 @@ class ProcessQueue:
         self.end_offset = 0  # of the queue, as its broker told last; 0 where a backlog is not read in bulk
         self.topic_deleted_ms: int | None = None  # as its broker told last; None: not yet
         self.life: StoreLife | None = None  # what the offsets are of; None: its broker was not asked yet
+        self.read_last: Read | None = None  # since it began
         self.pulled_ms = 0  # when the last pull was sent
         self.asked_ms = now_ms  # when more was asked for last
         self.consumed_ms = now_ms  # when a listener had anything last
@@ -83,6 +85,7 @@ class ProcessQueue:
         self.generation += 1
         self.next_offset = queue_offset
         self.end_offset = 0
+        self.read_last = None
         self.size_bytes = 0
         self._waiting.clear()
         self._sizes.clear()
@@ -106,6 +109,8 @@ class ProcessQueue:
             self.size_bytes += size
             self._offsets.append(message.queue_offset)
         self._waiting.extend(messages)
+        if messages:
+            self.read_last = Read.of(messages[-1])
         self.next_offset = next_offset
         self.end_offset = end_offset
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
 from rmqspark.client.broker_client import SUSPEND_MS
 from rmqspark.client.pull_request import PullResult, PullStatus
 from rmqspark.client.pushing.listening import as_sent
-from rmqspark.client.received import received_all
+from rmqspark.client.received import Read, received_all
 from rmqspark.errors import OffsetMoved, RmqError, ServerFault, StoreReplaced, TopicNotFound, TopicRemade
 from rmqspark.protocol.headers.consume import OFFSET_RESET
 from rmqspark.protocol.names import retry_topic
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from rmqspark.client.broker_client import BrokerClient
     from rmqspark.client.bulk import BulkChunk
-    from rmqspark.client.capabilities import Capabilities
+    from rmqspark.client.capabilities import Capabilities, StoreLife
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.client.pushing.process_queue import ProcessQueue, Room
     from rmqspark.client.pushing.subscription import Subscription
@@ -45,13 +45,14 @@ _log = logging.getLogger(__name__)
 class Found(NamedTuple):
     """Messages, perhaps none; the next pull begins at `next_offset`, after a rest. `end_offset` is where the queue
     ends, of brokers that read in bulk; `topic_deleted_ms` when a topic of its name was last deleted, as far as it is
-    known."""
+    known; `life` what the queue's offsets are of by now, where that has been found out."""
 
     messages: list[ReceivedMessage]
     next_offset: int
     rest_ms: int = 0
     end_offset: int = 0
     topic_deleted_ms: int | None = None
+    life: StoreLife | None = None
 
 
 class Asked(NamedTuple):
@@ -72,6 +73,7 @@ class Moved(NamedTuple):
     is_reset: bool
     reason: str
     topic_deleted_ms: int | None = None
+    life: StoreLife | None = None
 
 
 class Gone(NamedTuple):
@@ -121,7 +123,9 @@ class Pulls:
             if not able.done():  # its connection is new, and its store may be, too
                 able.add_done_callback(lambda done: tell(_pulled(done, lambda _: _nothing(asked), broker.name)))
                 return
-            self._require_life(held, able.result())
+            if (replaced := self._replaced(held, able.result())) is not None:
+                self._find_again(broker, held, asked, self._life(able.result()), replaced, tell)
+                return
             reads_in_bulk = able.result().reads_in_bulk(subscription.sql)
             if reads_in_bulk and held.backlog > self._batch_size and asked.at_ms < held.pulled_ms + _PULL_EVERY_MS:
                 self._submit_bulk_read(broker, held, room, asked, tell)
@@ -134,13 +138,51 @@ class Pulls:
             _log.exception("%s could not be asked for what comes next in %s", held.queue.broker_name, held.queue)
             tell(Gone(_fault(error)))
 
-    def _require_life(self, held: ProcessQueue, able: Capabilities) -> None:
-        """Raises StoreReplaced where what the queue's offsets are of is gone. Who broadcasts, and keeps his offsets
-        himself, goes on where only an end was lost: nobody else knows where that was."""
-        life = able.life if self._commits else able.life._replace(incarnation=0)
-        if held.life is not None:
-            held.life.require(life, held.queue.broker_name)
-        held.life = life
+    def _life(self, able: Capabilities) -> StoreLife:
+        """Who broadcasts, and keeps his offsets himself, goes on where only an end was lost: nobody else knows where
+        that was."""
+        return able.life if self._commits else able.life._replace(incarnation=0)
+
+    def _replaced(self, held: ProcessQueue, able: Capabilities) -> StoreReplaced | None:
+        """Why the queue's offsets may be those of other messages by now."""
+        held.life = held.life or self._life(able)
+        try:
+            held.life.require(self._life(able), held.queue.broker_name)
+        except StoreReplaced as error:
+            return error
+        return None
+
+    def _find_again(
+        self,
+        broker: BrokerClient,
+        held: ProcessQueue,
+        asked: Asked,
+        life: StoreLife,
+        replaced: StoreReplaced,
+        tell: Callable[[Pulled], None],
+    ) -> None:
+        """Where what was read last is in its place still, so is all before it: the store has lost nothing of that."""
+        last = held.read_last
+        if last is None or held.life is None or held.life.store_id != life.store_id:
+            raise replaced
+        future = broker.submit_pull(
+            asked.queue,
+            last.queue_offset,
+            group=self._group,
+            max_count=1,
+            tags=asked.subscription.tags,
+            sql=asked.subscription.sql,
+        )
+
+        def outcome(result: PullResult) -> Pulled:
+            pulled = self._from_pull(result, asked, 0)
+            if isinstance(pulled, Moved) and pulled.is_reset:
+                return pulled._replace(life=life)
+            if isinstance(pulled, Found) and [Read.of(each) for each in pulled.messages] == [last]:
+                return _nothing(asked)._replace(next_offset=last.queue_offset + 1, life=life)
+            return Gone(replaced)
+
+        future.add_done_callback(lambda done: tell(_pulled(done, outcome, broker.name)))
 
     def _submit_pull(
         self,
