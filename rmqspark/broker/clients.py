@@ -65,6 +65,9 @@ class ConsumerGroup:
     def broadcasts(self) -> bool:
         return self.message_model == BROADCASTING
 
+    def has_others(self, client_id: str) -> bool:
+        return any(member.client_id != client_id for member in self.members.values())
+
     def client_ids(self) -> list[str]:
         """Every client once, in the order they came."""
         return list(dict.fromkeys(member.client_id for member in self.members.values()))

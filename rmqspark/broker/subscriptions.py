@@ -10,7 +10,30 @@ from rmqspark.protocol.faults import SQL_UNSUPPORTED
 from rmqspark.protocol.filters import TagFilter
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from rmqspark.protocol.bodies.client import SubscriptionData
     from rmqspark.protocol.sql.filter import SqlFilter
+
+
+class Difference(NamedTuple):
+    """Of a topic two members of a group want different messages."""
+
+    topic: str
+    one: str
+    another: str
+
+
+def difference(known: Mapping[str, SubscriptionData], told: Iterable[SubscriptionData]) -> Difference | None:
+    """The first topic of which `told` wants others than what is known by its name."""
+    pairs = ((known[each.topic], each) for each in told if each.topic in known)
+    return next((Difference(b.topic, a.subString, b.subString) for a, b in pairs if _wanted(a) != _wanted(b)), None)
+
+
+def _wanted(subscription: SubscriptionData) -> tuple[str, frozenset[str]]:
+    if subscription.expressionType == SQL92:
+        return SQL92, frozenset([(subscription.subString or "").strip()])
+    return TAG, frozenset(tag.strip() for tag in (subscription.subString or "*").split("||"))
 
 
 class Filter(NamedTuple):

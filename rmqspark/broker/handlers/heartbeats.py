@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+import structlog
 
 from rmqspark.broker.clients import Member
-from rmqspark.broker.subscriptions import parse_subscription
+from rmqspark.broker.subscriptions import difference, parse_subscription
 from rmqspark.errors import GroupNotFound, InvalidArgument, InvalidFilter, InvalidName, ServerFault
 from rmqspark.protocol.bodies.client import SQL92, CheckClientConfigBody, ConsumerListBody, HeartbeatData
 from rmqspark.protocol.codes import RequestCode
@@ -20,6 +21,7 @@ from rmqspark.protocol.headers.consume import ConsumerGroupRequestHeader, Unregi
 from rmqspark.protocol.names import check_client_id, check_group, may_be_topic
 from rmqspark.remoting.reply import Reply, reply_after
 from rmqspark.remoting.router import Route, Routes
+from rmqspark.told_once import ToldOnce
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable
@@ -36,7 +38,10 @@ if TYPE_CHECKING:
 _MOST_SUBSCRIPTIONS: Final = 1024  # of one group
 _LONGEST_WORD: Final = 64
 _LONGEST_PRODUCER_GROUP: Final = 255
+_SHOWN: Final = 100  # characters of an expression
 _HEARTBEAT_V2 = {"IS_SUPPORT_HEART_BEAT_V2": "true", "IS_SUB_CHANGE": "true"}
+
+log = structlog.get_logger("rmqspark.broker")
 
 
 class HeartbeatHandlers:
@@ -58,6 +63,7 @@ class HeartbeatHandlers:
         self._topics = topics
         self._publisher = publisher
         self._clock = clock
+        self._told: ToldOnce[str] = ToldOnce(log, "groups whose members want different messages")
 
     def routes(self) -> Routes:
         return {
@@ -123,9 +129,27 @@ class HeartbeatHandlers:
         possible = [each for each in data.subscriptionDataSet if may_be_topic(each.topic)]
         data = msgspec.structs.replace(data, subscriptionDataSet=possible)
         made_topic = self._topics.ensure_retry(data.groupName, config.retryQueueNums, self._clock.now_ms())
+        self._tell_of_difference(data, member)
         if self._clients.register_consumer(data, member, keep_subscriptions=keep_subscriptions):
             self._notify([data.groupName])
         return made_topic
+
+    def _tell_of_difference(self, data: ConsumerData, member: Member) -> None:
+        """RocketMQ's goes by what was subscribed last. Either way each member passes over what it does not want in the
+        queues that are its own, and the group has consumed it."""
+        group = self._clients.consumer_group(data.groupName)
+        if group is None or group.broadcasts or not group.has_others(member.client_id):
+            return
+        found = difference(group.subscriptions, data.subscriptionDataSet)
+        if found is not None and self._told.is_news(group.name):
+            log.warning(
+                "members of a group want different messages: what one passes over in its queues, none of them gets",
+                group=group.name,
+                client=member.client_id,
+                topic=found.topic,
+                one=found.one[:_SHOWN],
+                another=found.another[:_SHOWN],
+            )
 
     def _notify(self, groups: Iterable[str]) -> None:
         """Has the members of changed groups rebalance. Broadcasting groups have nothing to divide."""
