@@ -8,15 +8,19 @@ next, or made again; a group's offset is never set back, not by a query that rea
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
+from rmqspark.client.futures import asked
 from rmqspark.client.group_reading import NO_OFFSET, committed_offsets, pending_resets
 from rmqspark.client.patience import may_pass
 from rmqspark.errors import RmqError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from concurrent.futures import Future
 
+    from rmqspark.client.capabilities import Capabilities
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.message_queue import MessageQueue
     from rmqspark.source.offsets import Identity, Offsets
@@ -38,11 +42,15 @@ class GroupProgress:
         self._failed_ms: int | None = None
         self._reported: dict[MessageQueue, _Place] = {}
         self._introduced: set[str] = set()  # to these brokers
+        self._able: dict[str, Capabilities] = {}  # what each said on its connection
 
     def report(self, reached: Offsets) -> None:
         """Commits what has grown since the last report. An idle query comes here a hundred times a second, and tells
         now and then once more what it could not."""
-        if not self._enabled or (reached == self._attempted and not self._is_due_again()):
+        if not self._enabled:
+            return
+        self._doubt(reached)
+        if reached == self._attempted and not self._is_due_again():
             return
         self._attempted, self._failed_ms = reached, None
         try:
@@ -60,6 +68,21 @@ class GroupProgress:
             self._failed_ms = self._client.clock.monotonic_ms() if may_pass(error) else None
             return
         self._reported = known | grown
+
+    def _doubt(self, reached: Offsets) -> None:
+        """A broker that there is a new connection to may have been started anew, and have forgotten the last that it
+        was told. Never waits: who is not known yet is looked at the next time."""
+        for name in {queue.broker_name for queue in reached.positions}:
+            answer = asked(partial(self._ask_capabilities, name))
+            able = answer.result() if answer.done() and answer.exception() is None else None
+            if able is not None and not able.is_slave and able is not self._able.get(name):
+                self._able[name] = able
+                self._introduced.discard(name)
+                self._reported = {q: place for q, place in self._reported.items() if q.broker_name != name}
+                self._attempted = None
+
+    def _ask_capabilities(self, broker_name: str) -> Future[Capabilities]:
+        return self._client.broker(broker_name).ask_capabilities()
 
     def _is_due_again(self) -> bool:
         """Whether the last report failed for what may have passed by now."""

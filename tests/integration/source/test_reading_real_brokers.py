@@ -554,6 +554,25 @@ def test_a_report_that_failed_is_made_again_though_nothing_is_new(
         assert client.broker("broker-a").query_offset("spark-3", "orders", 0) == 5
 
 
+def test_a_broker_that_forgot_the_last_report_is_told_again_though_nothing_is_new() -> None:
+    """One that is killed has lost what it was told in its last seconds: an idle query would look as if it were
+    behind."""
+    with cluster() as mq, ClusterClient(mq.namesrv) as client:
+        with AdminClient(mq.namesrv) as admin:
+            admin.create_topic("orders", queues=1)
+        send(mq, 5)
+        progress, reached = GroupProgress(client), Offsets("spark-4", {Q0: 5})
+        progress.report(reached)
+        mq.stop_broker("broker-a")
+        for table in ("consumerOffset", "subscriptionGroup"):
+            for path in (mq.store_dir("broker-a") / "config").glob(f"{table}.json*"):
+                path.unlink()
+        mq.start_broker("broker-a")
+        client.broker("broker-a").capabilities()  # as each look at the cluster asks first
+        progress.report(reached)
+        assert client.broker("broker-a").query_offset("spark-4", "orders", 0) == 5
+
+
 def test_nothing_is_reported_when_not_wanted(client: ClusterClient) -> None:
     """commitOffsets=false leaves no trace at the broker."""
     GroupProgress(client, enabled=False).report(Offsets("spark-2", {Q0: 5}))
