@@ -56,7 +56,8 @@ def plan_direct(
     holder: Holder,
     asked: TaskOptions,
 ) -> tuple[list[InputPartition], list[QueueRange]]:
-    """Partitions for the queues of brokers that say where their stores are, and the ranges of all others."""
+    """Partitions for the queues of brokers that say where their stores are, and the ranges of all others; and of other
+    stores than these, of which the broker tells what became of them."""
     by_broker: dict[str, list[QueueRange]] = defaultdict(list)
     for wanted in planned:
         by_broker[wanted.queue.broker_name].append(wanted)
@@ -66,10 +67,12 @@ def plan_direct(
         place = _place(client, broker_name)
         if place is None:
             others += ranges
-        else:
-            partitions += [
-                DirectPartition(tuple(task), holder.of(task), asked, place) for task in _tasks(place, ranges, options)
-            ]
+            continue
+        others += [each for each in ranges if each.store_id not in ("", place.store_id)]
+        there = [each for each in ranges if each.store_id in ("", place.store_id)]
+        partitions += [
+            DirectPartition(tuple(task), holder.of(task), asked, place) for task in _tasks(place, there, options)
+        ]
     return partitions, others
 
 

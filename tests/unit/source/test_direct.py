@@ -278,6 +278,20 @@ def test_another_store_is_not_read_and_that_is_said_once(
     assert place.path in warning.getMessage()
 
 
+@pytest.mark.parametrize("at_least", [None, 4])
+def test_what_was_planned_over_another_store_is_the_broker_s_to_tell_of(broker: Broker, at_least: int | None) -> None:
+    """Where the store is replaced between the look at the cluster and the plan, the files there are of the new one."""
+    broker.store.checkpoint()
+    client: Any = broker
+    chosen = options(min_partitions=at_least)
+    before, *now = ranges(broker)
+    wanted = [before._replace(store_id="another"), *(each._replace(store_id=broker.store.store_id) for each in now)]
+    partitions, others = direct.plan_direct(client, wanted, chosen, Holder(), chosen.for_tasks)
+    read_here = [row for each in partitions if isinstance(each, DirectPartition) for row in read(each)]
+    assert (others, sorted(read_here)) == (wanted[:1], [row for row in everything() if row[1]])
+    assert direct.plan_direct(client, wanted[:1], chosen, Holder(), chosen.for_tasks) == ([], wanted[:1])
+
+
 def test_where_the_driver_finds_no_store_tasks_look_for_it(broker: Broker, tmp_path: Path) -> None:
     """A driver on another machine plans by queue; tasks on the broker's machine read its files all the same."""
     broker.store.checkpoint()
