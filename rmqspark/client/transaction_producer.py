@@ -56,6 +56,11 @@ if TYPE_CHECKING:
 
 _CHECK_THREADS: Final = 2
 _MOST_CHECKS_WAITING: Final = 2000  # RocketMQ's checkRequestHoldMax; the broker asks again about what is dropped
+_NO_SUCH_HALF: Final = (  # RocketMQ's words
+    "Find prepared transaction message failed",
+    "The producer group wrong",
+    "The transaction state table offset wrong",
+)
 _DECISIONS: Final = {TransactionState.COMMIT: SysFlag.COMMITTED, TransactionState.ROLLBACK: SysFlag.ROLLED_BACK}
 
 log = logging.getLogger(__name__)
@@ -127,7 +132,8 @@ class TransactionProducer(ClosedByWith):
         If the half message is not as safe as the broker promises, nothing is executed and it is rolled back. Raises
         what `Producer.send` raises, with nothing executed; after a RequestTimeout, ConnectionLost or NotWritable the
         half message may have been stored, and `check` be asked about one that `execute` never saw. TransactionError
-        where the broker had another word on the transaction before this one, from a `check`.
+        where the broker had another word on the transaction before this one, from a `check`, or has lost the half
+        message meanwhile.
         """
         self._check_open()
         self._begin_if_forked()
@@ -185,7 +191,8 @@ class TransactionProducer(ClosedByWith):
         return self._delivery.deliver(parcel, Target(queue, shard), self._config.timeout(timeout_ms))[0]
 
     def _end(self, topic: str, receipt: SendReceipt, state: TransactionState) -> None:
-        """Tells the broker. If it cannot be told it asks, so only its contradiction is an error."""
+        """Tells the broker. If it cannot be told it asks, so only its contradiction is an error, and that it has
+        nothing to ask about."""
         decision = _DECISIONS.get(state)
         if decision is None:
             return
@@ -207,6 +214,10 @@ class TransactionProducer(ClosedByWith):
         except TransactionError:
             raise
         except RmqError as error:
+            if error.message in _NO_SUCH_HALF:
+                if state is TransactionState.COMMIT:
+                    raise _half_lost(receipt) from error
+                return
             log.warning("%s was not told of %s for %s, and will ask: %s", name, state.name, receipt.msg_id, error)
 
     # --- the brokers' questions --------------------------------------------------------------------------------------
@@ -269,6 +280,14 @@ def _heard(method: str, msg_id: str, call: Callable[[], object]) -> TransactionS
         return state
     log.error("the transaction listener's %s returned %r for %s, not a TransactionState", method, state, msg_id)
     return TransactionState.UNKNOWN
+
+
+def _half_lost(receipt: SendReceipt) -> TransactionError:
+    return TransactionError(
+        f"The transaction was executed, and broker {receipt.queue.broker_name!r} has no half message {receipt.msg_id} "
+        "any more: it serves another store by now, or lost the end of its own in a crash.",
+        hint="Send it again: nobody has the message, and nobody will ask about it.",
+    )
 
 
 def surely_not_stored(error: RmqError) -> bool:

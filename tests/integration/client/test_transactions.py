@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -260,3 +261,32 @@ def test_threads_share_a_producer(mq: LocalCluster, topic: str) -> None:
         for thread in threads:
             thread.join()
     assert bodies(mq.namesrv, topic, 50) == sorted(b"%d" % number for number in range(1, 100, 2))
+
+
+@pytest.mark.parametrize("executed", [COMMIT, ROLLBACK, UNKNOWN])
+@pytest.mark.parametrize("others", [0, 1])
+def test_a_message_that_is_lost_while_its_transaction_is_executed_is_told_of(
+    executed: TransactionState, others: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its broker comes back with another store, or has lost the end of its own: nobody will ask about it. What was
+    carried out has no message then; what was not needs none."""
+    with cluster() as mq, AdminClient(mq.namesrv) as admin:
+        admin.create_topic("orders", queues=1)
+
+        def lose() -> TransactionState:
+            mq.stop_broker("broker-a")
+            shutil.rmtree(mq.store_dir("broker-a"))
+            mq.start_broker("broker-a")
+            admin.create_topic("orders", queues=1)
+            with TransactionProducer(mq.namesrv, "others", listener=Listener(UNKNOWN)) as another:
+                for _ in range(others):
+                    another.send(Message("orders", b"mine"))
+            return executed
+
+        with TransactionProducer(mq.namesrv, "mine", listener=Listener(lose)) as producer:
+            if executed is COMMIT:
+                with pytest.raises(TransactionError, match=r"'broker-a' has no half message .* more.*Send it again"):
+                    producer.send(Message("orders", b"mine"))
+            else:
+                assert producer.send(Message("orders", b"mine")).state is executed
+    assert "will ask" not in caplog.text
