@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rmqspark.errors import DecodeError, InvalidArgument
 from rmqspark.model import Message, ReceivedMessage
-from rmqspark.protocol.records.properties import RESERVED_NAMES
+from rmqspark.protocol.records.properties import RESERVED_NAMES, split_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -119,7 +119,7 @@ def from_object(topic: str, record: dict[str, Any]) -> Message:
         topic,
         raw,
         tags=None if (tags := _first(record, "tags", "tag")) is None else _text(tags),
-        keys=keys.split() if isinstance(keys, str) else [_text(key) for key in keys if key not in (None, "")],
+        keys=split_keys(keys) if isinstance(keys, str) else [_text(key) for key in keys if key not in (None, "")],
         properties={
             str(name): _text(value)
             for name, value in properties.items()

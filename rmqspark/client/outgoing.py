@@ -14,7 +14,7 @@ from rmqspark.protocol.milliseconds import other_unit
 from rmqspark.protocol.names import MAX_BODY_BYTES, MAX_DELAY_LEVEL, RETRY_PREFIX, check_body, check_sendable
 from rmqspark.protocol.records.batch import BatchElement, encode_batch
 from rmqspark.protocol.records.compression import compress
-from rmqspark.protocol.records.properties import Property, check_user_properties, encode_properties
+from rmqspark.protocol.records.properties import KEY_SEPARATOR, Property, check_user_properties, encode_properties
 from rmqspark.protocol.records.record import SysFlag
 from rmqspark.settings import check_bounds, setting
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from rmqspark.model import Message
 
-KEY_SEPARATOR = " "
 MAX_TIMEOUT_MS = (1 << 31) - 1  # 24 days
 
 
@@ -167,7 +166,7 @@ def _joined_keys(keys: Sequence[str]) -> str:
     """The index splits keys at blanks, so a key cannot contain one. A bare string is one key, not its letters."""
     listed = [keys] if isinstance(keys, str) else list(keys)
     for key in listed:
-        if not key or any(char.isspace() for char in key):
+        if not key or KEY_SEPARATOR in key:
             raise InvalidMessage(f"Key {key!r} is empty or contains a blank.", hint="Give each key as its own entry.")
     return KEY_SEPARATOR.join(listed)
 

@@ -12,7 +12,7 @@ from rmqspark.errors import RecordError
 from rmqspark.message_queue import MessageQueue
 from rmqspark.model import ReceivedMessage
 from rmqspark.protocol.records.message_id import offset_msg_id
-from rmqspark.protocol.records.properties import Property
+from rmqspark.protocol.records.properties import Property, split_keys
 from rmqspark.protocol.records.record import decode_record
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def received(record: Record, broker_name: str) -> ReceivedMessage:
         record.topic,
         inflated(record.body, record.sys_flag),
         properties.get(Property.TAGS),
-        properties.get(Property.KEYS, "").split(),
+        split_keys(properties.get(Property.KEYS, "")),
         properties,
         properties.get(Property.UNIQ_KEY, offset_id),
         MessageQueue(record.topic, broker_name, record.queue_id),

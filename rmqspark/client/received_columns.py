@@ -18,7 +18,7 @@ from rmqspark.model import ReceivedMessage
 from rmqspark.protocol.buffers.spans import items_at
 from rmqspark.protocol.records.message_id import IPV4_HOST_BYTES
 from rmqspark.protocol.records.offset_ids import offset_msg_ids
-from rmqspark.protocol.records.properties import Property
+from rmqspark.protocol.records.properties import Property, split_keys
 from rmqspark.protocol.records.record import SysFlag
 from rmqspark.protocol.records.record_batch import RecordBatch
 
@@ -88,8 +88,8 @@ def _keys(properties: DecodedProperties) -> Iterable[tuple[str, ...]]:
     """As tuples, which the garbage collector soon leaves alone; lists when they are asked for (ReceivedMessage)."""
     joined = properties.values(Property.KEYS, "")
     if isinstance(joined, repeat):
-        return repeat(tuple(next(joined).split()))
-    return [tuple(text.split()) for text in joined]
+        return repeat(tuple(split_keys(next(joined))))
+    return [tuple(split_keys(text)) for text in joined]
 
 
 def _numbers(column: NDArray[np.integer[Any]]) -> Iterable[int]:

@@ -14,7 +14,7 @@ from rmqspark.model import Message
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.consume import ConsumerSendMsgBackRequestHeader
 from rmqspark.protocol.records.message_id import parse_offset_msg_id
-from rmqspark.protocol.records.properties import RESERVED_NAMES
+from rmqspark.protocol.records.properties import RESERVED_NAMES, split_keys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -129,7 +129,7 @@ def _message_of_row(topic: str, row: dict[str, Any]) -> Message:
     body = row["body"] if "body" in row else row["value"]
     given = {name: row[name] for name in _COLUMNS if not _missing(row.get(name))}
     if "keys" in given:
-        given["keys"] = given["keys"].split() if isinstance(given["keys"], str) else list(given["keys"])
+        given["keys"] = split_keys(given["keys"]) if isinstance(given["keys"], str) else list(given["keys"])
     if "properties" in given:
         pairs = dict(given["properties"]).items()
         given["properties"] = {name: value for name, value in pairs if value is not None and name not in RESERVED_NAMES}

@@ -18,6 +18,7 @@ NAME_END: Final = 0x01
 PAIR_END: Final = 0x02
 MAX_PROPERTIES_BYTES: Final = 32767  # what the signed 16-bit length of a record can say
 TRANSIENT_PREFIX: Final = "__RMQ.TRANSIENT."  # client-side only, never stored
+KEY_SEPARATOR: Final = " "  # of KEYS; other white space is a part of a key
 
 
 class Property:
@@ -159,6 +160,11 @@ def _parse_loosely(pairs: list[str]) -> dict[str, str]:
         if name and value:
             properties[name] = value
     return properties
+
+
+def split_keys(text: str) -> list[str]:
+    """The keys that a property KEYS holds: those by which an index finds the message."""
+    return list(filter(None, text.split(KEY_SEPARATOR)))
 
 
 def join_properties(encoded: bytes, more: bytes) -> bytes:

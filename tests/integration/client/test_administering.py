@@ -194,12 +194,13 @@ def test_messages_are_found_by_id_and_key(mq: LocalCluster, admin: AdminClient, 
     """Both ids of a receipt lead to the message, and so does each of its keys."""
     with Producer(mq.namesrv) as producer:
         receipt = producer.send(Message(topic, b"first", keys=["k1", "k2"]))
-        producer.send(Message(topic, b"second", keys=["k2"]))
+        producer.send(Message(topic, b"second", keys=["k2", "M\u00fcller\u00a0GmbH"]))
     assert admin.message(receipt.offset_msg_id).body == b"first"
     assert admin.message(receipt.msg_id, topic).body == b"first"
     assert admin.message(receipt.msg_id).body == b"first"
     assert [message.body for message in admin.query(topic, "k1")] == [b"first"]
     assert [message.body for message in admin.query(topic, "k2")] == [b"first", b"second"]
+    assert [message.body for message in admin.query(topic, "M\u00fcller\u00a0GmbH")] == [b"second"]
     assert admin.query(topic, "k3") == []
     assert admin.query(topic, "k2", end_ms=1) == []
     beyond = receipt.offset_msg_id[:16] + "7FFFFFFFFFFFFFFF"

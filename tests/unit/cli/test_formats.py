@@ -50,6 +50,12 @@ def test_what_is_printed_as_json_can_be_sent_again() -> None:
     assert again == Message("orders", "grün".encode(), tags="paid", keys=["42", "43"], properties={"colour": "green"})
 
 
+def test_keys_of_a_file_are_those_of_a_topic() -> None:
+    """A string has them with blanks between, as RocketMQ has it; other white space is a part of one."""
+    message = from_object("t", {"body": "x", "keys": " M\u00fcller\u00a0GmbH  a\tb"})
+    assert message.keys == ["M\u00fcller\u00a0GmbH", "a\tb"]
+
+
 def test_a_file_may_call_them_what_the_options_are_called() -> None:
     """`--tag` and `--key`: a file written by hand loses neither."""
     assert from_object("t", {"body": "x", "tag": "paid", "key": "42"}) == Message("t", b"x", tags="paid", keys=["42"])

@@ -55,6 +55,12 @@ def test_a_bare_string_is_one_key() -> None:
     assert "KEYS\x0142\x02" in outgoing(Message("t", b"x", keys="42"), "ID", CONFIG).properties
 
 
+def test_a_key_may_have_whatever_is_no_blank() -> None:
+    """As in RocketMQ's clients, and Spark's sink: brokers find the message by it."""
+    ready = outgoing(Message("t", b"x", keys=["M\u00fcller\u00a0GmbH", "a\tb"]), "ID", CONFIG)
+    assert decode_properties(ready.properties.encode())["KEYS"] == "M\u00fcller\u00a0GmbH a\tb"
+
+
 def test_large_bodies_are_compressed() -> None:
     """Bodies from 4096 bytes on travel as zlib, smaller ones as they are."""
     large, small = b"a" * 4096, b"a" * 4095

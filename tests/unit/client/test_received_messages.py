@@ -64,6 +64,16 @@ def test_a_message_without_unique_id_has_the_broker_s() -> None:
     assert (message.tags, message.keys, message.properties) == (None, [], {})
 
 
+@pytest.mark.parametrize("count", [1, 1000])
+def test_blanks_alone_separate_keys(count: int) -> None:
+    """As in the index of brokers, which finds a message by no part of such a key: a tab, a new line, a blank that does
+    not break or is as wide as kanji is a part of one."""
+    properties = encode_properties({"KEYS": " M\u00fcller\u00a0GmbH  a\tb\n \u6ce8\u6587\u30001 "})
+    records = encode_record(topic="t", body=b"x", properties=properties) * count
+    keys = [message.keys for message in received_all(records, "b")]
+    assert keys == [["M\u00fcller\u00a0GmbH", "a\tb\n", "\u6ce8\u6587\u30001"]] * count
+
+
 @pytest.mark.parametrize("kind", [SysFlag.COMPRESSION_ZLIB, SysFlag.COMPRESSION_LZ4, SysFlag.COMPRESSION_ZSTD, 0x400])
 @pytest.mark.parametrize("count", [1, 1000])
 def test_a_body_that_does_not_inflate_stops_no_reader(kind: int, count: int) -> None:
@@ -116,7 +126,7 @@ def test_many_at_once_are_read_like_one_by_one(records: list[bytearray]) -> None
 
 VALUES = {
     "TAGS": st.sampled_from(["paid", "sent", "ß1"]),
-    "KEYS": st.sampled_from(["1 2 3", "42 43", " 007 ", "     "]),
+    "KEYS": st.sampled_from(["1 2 3", "42 43", "4\t43", " 007 ", "     "]),
     "UNIQ_KEY": st.integers(0, 99).map(lambda number: f"ID{number:02}"),
     "shop": st.sampled_from(["7", "8", "77"]),
     "WAIT": st.just("true"),
