@@ -103,7 +103,7 @@ def from_object(topic: str, record: dict[str, Any]) -> Message:
     Raises InvalidArgument where one of them cannot be what it should.
     """
     if BODIES.isdisjoint(record):
-        return Message(topic, _utf8(_text(record)))
+        return Message(topic, _utf8(as_text(record)))
     raw = _body(record)
     if not raw:
         raise InvalidArgument("The body is empty; RocketMQ has no empty messages.")
@@ -118,10 +118,10 @@ def from_object(topic: str, record: dict[str, Any]) -> Message:
     return Message(
         topic,
         raw,
-        tags=None if (tags := _first(record, "tags", "tag")) is None else _text(tags),
-        keys=split_keys(keys) if isinstance(keys, str) else [_text(key) for key in keys if key not in (None, "")],
+        tags=None if (tags := _first(record, "tags", "tag")) is None else as_text(tags),
+        keys=split_keys(keys) if isinstance(keys, str) else [as_text(key) for key in keys if key not in (None, "")],
         properties={
-            str(name): _text(value)
+            str(name): as_text(value)
             for name, value in properties.items()
             if value is not None and name not in RESERVED_NAMES
         },
@@ -141,11 +141,11 @@ def _body(record: dict[str, Any]) -> bytes:
             continue
         if name == "bodyBase64":
             return _from_base64(body)
-        return body if isinstance(body, bytes) else _utf8(_text(body))
+        return body if isinstance(body, bytes) else _utf8(as_text(body))
     return b""
 
 
-def _text(value: object) -> str:
+def as_text(value: object) -> str:
     """Text as it is, anything else as JSON spells it: who reads it may not be Python."""
     if isinstance(value, dict | list | bool):
         return json.dumps(_finite(value), ensure_ascii=False, default=_plain)

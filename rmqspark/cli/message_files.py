@@ -11,15 +11,16 @@ from itertools import count
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
-from rmqspark.cli.formats import BODIES, READ_COLUMNS, SOURCE_ONLY, from_object
+from rmqspark.cli.formats import BODIES, READ_COLUMNS, SOURCE_ONLY, as_text, from_object
+from rmqspark.cli.parquet_rows import check_heading, read_parquet
 from rmqspark.cli.places import naming
-from rmqspark.errors import DecodeError, InvalidArgument, MissingExtra
+from rmqspark.errors import DecodeError, InvalidArgument
 from rmqspark.model import Message
 from rmqspark.options import json_object, most_like
 from rmqspark.protocol.records.properties import Property
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
 _MAX_LINE_BYTES = 6 << 20  # a body of 4 MiB, with room for its key
 _MAX_JSON_LINE_BYTES = 26 << 20  # one of control characters, which JSON spells in six, and the rest of its object
@@ -27,8 +28,6 @@ _KNOWN = frozenset({*READ_COLUMNS, *SOURCE_ONLY})
 _COLUMNS_NAMED = 8
 _MAX_INT64 = (1 << 63) - 1
 _ALIKE = 0.65  # as Spark's sink has it
-_ROWS, _ROW_BYTES = 4_096, 8 << 20  # of a Parquet file, held in memory at a time, some times over
-_BUFFER_BYTES = 1 << 20
 
 
 class Recorded(NamedTuple):
@@ -47,7 +46,7 @@ def read_file(file: Path, topic: str | None, *, ignores_unknown: bool = False) -
     Raises InvalidArgument for a file that is none of them, or has a column that nobody knows beside a body, unless that
     is to be left out; DecodeError for one that does not hold what it should.
     """
-    readers = {".jsonl": _read_jsonl, ".ndjson": _read_jsonl, ".csv": _read_csv, ".parquet": _read_parquet}
+    readers = {".jsonl": _read_jsonl, ".ndjson": _read_jsonl, ".csv": _read_csv, ".parquet": read_parquet}
     reader = readers.get(file.suffix.lower())
     if reader is None:
         raise InvalidArgument(f"{file} is neither .jsonl, .csv nor .parquet.")
@@ -104,7 +103,7 @@ def _shard(record: dict[str, Any]) -> str | None:
     stored = properties.get(Property.SHARDING_KEY) if isinstance(properties, dict) else None
     given = record.get("shardingKey")
     shard = stored if given is None or given == "" else given
-    return None if shard is None else str(shard)
+    return None if shard is None else as_text(shard)
 
 
 def _number(record: dict[str, Any], name: str, place: str) -> int | None:
@@ -152,20 +151,13 @@ def _read_csv(file: Path) -> Iterator[dict[str, Any]]:
     try:
         with file.open(newline="", encoding="utf-8-sig") as stream:  # Excel begins a file with a byte order mark
             reader = csv.DictReader(stream, strict=True)  # or a file that was cut off within quotes would do
-            _check_heading(reader.fieldnames or (), file)
+            check_heading(reader.fieldnames or (), file)
             for number, row in enumerate(reader, start=1):
                 if None in row:  # where DictReader puts what has no heading
                     raise DecodeError(f"{file}, row {number} has more fields than the heading.")
                 yield _with_parsed_properties(row, f"{file}, row {number}")
     except (csv.Error, UnicodeDecodeError) as error:
         raise DecodeError(f"{file} is no CSV in UTF-8 that can be read: {error}.") from None
-
-
-def _check_heading(names: Sequence[str], file: Path) -> None:
-    """Of two columns of one name DictReader takes the last without a word."""
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise DecodeError(f"{file} has two columns {twice!r}.", hint="Rename one of them, or drop it.")
 
 
 def _with_parsed_properties(row: dict[str, Any], place: str) -> dict[str, Any]:
@@ -177,40 +169,3 @@ def _with_parsed_properties(row: dict[str, Any], place: str) -> dict[str, Any]:
         return row | {"properties": json_object(text)}
     except ValueError as error:
         raise DecodeError(f"{place}: properties {text!r:.60} cannot be read: {error}") from None
-
-
-def _read_parquet(file: Path) -> Iterator[dict[str, Any]]:
-    pa, parquet = arrow_and_parquet()
-    try:
-        with parquet.ParquetFile(file, pre_buffer=False, buffer_size=_BUFFER_BYTES) as opened:  # else all of it is kept
-            for batch in opened.iter_batches(batch_size=_rows_at_a_time(opened.metadata)):
-                yield from map(_with_properties, batch.to_pylist())
-    except (pa.ArrowException, OSError) as error:
-        if getattr(error, "errno", None) is not None:  # the disk's; Arrow's own, of pages that are damaged, have none
-            raise
-        raise DecodeError(f"{file} is no Parquet file that can be read: {str(error).rstrip('.')}.") from None
-
-
-def _rows_at_a_time(metadata: Any) -> int:
-    """So many rows of the file's mean size as there is room for."""
-    whole = sum(metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups))
-    fitting: int = _ROW_BYTES * metadata.num_rows // max(1, whole)
-    return max(1, min(_ROWS, fitting))
-
-
-def _with_properties(row: dict[str, Any]) -> dict[str, Any]:
-    """A map is a list of pairs as Arrow hands it out. Any other list is none."""
-    pairs = row.get("properties")
-    if not isinstance(pairs, list) or not all(isinstance(pair, tuple) for pair in pairs):
-        return row
-    return row | {"properties": dict(pairs)}
-
-
-def arrow_and_parquet() -> tuple[Any, Any]:
-    """The two modules. Raises MissingExtra."""
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError:
-        raise MissingExtra("pyarrow", "spark") from None
-    return pyarrow, parquet

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rmqspark.cli.formats import as_object
-from rmqspark.cli.message_files import arrow_and_parquet
+from rmqspark.cli.parquet_rows import arrow_and_parquet
 from rmqspark.display import utc
 from rmqspark.errors import InvalidArgument
 

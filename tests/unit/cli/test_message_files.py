@@ -137,6 +137,14 @@ def test_files_that_do_not_hold_what_they_should(name: str, content: bytes, stor
         list(read_file(tmp_path / name, None))
 
 
+def test_a_table_with_two_columns_of_one_name(tmp_path: Path) -> None:
+    """Is refused, as one of CSV is: one of the two would be left out."""
+    table = pa.table([pa.array(["a"]), pa.array(["b"])], names=["body", "body"])
+    parquet.write_table(table, tmp_path / "t.parquet")
+    with pytest.raises(DecodeError, match="has two columns 'body'"):
+        list(read_file(tmp_path / "t.parquet", "t"))
+
+
 @pytest.mark.parametrize(
     ("name", "content", "story"),
     [
@@ -194,6 +202,48 @@ def test_rows_that_are_bodies_have_what_the_table_has(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+def test_maps_of_a_table_are_objects(tmp_path: Path) -> None:
+    """As Spark writes them to JSON, wherever they stand; what they hold is spelled as elsewhere."""
+    prices, names = pa.map_(pa.string(), pa.float64()), pa.map_(pa.int32(), pa.string())
+    columns = {
+        "prices": pa.array([[("a", 1.5), ("b", float("nan"))], []], prices),
+        "deep": pa.array([{"m": [("k", 1.0)], "n": None}, None], pa.struct({"m": prices, "n": prices})),
+        "days": pa.array([[(date(2026, 1, 2), [[(1, "x")], None])], None], pa.map_(pa.date32(), pa.list_(names))),
+    }
+    parquet.write_table(pa.table(columns), tmp_path / "t.parquet")
+    rows = read_file(tmp_path / "t.parquet", "t")
+    assert [json.loads(row.message.body, parse_constant=pytest.fail) for row in rows] == [
+        {
+            "prices": {"a": 1.5, "b": "NaN"},
+            "deep": {"m": {"k": 1.0}, "n": None},
+            "days": {"2026-01-02": [{"1": "x"}, None]},
+        },
+        {"prices": {}, "deep": None, "days": None},
+    ]
+
+
+def not_unicode(*values: bytes) -> Any:
+    """Texts as Spark may write them: it does not look at their bytes."""
+    return pa.array(values, pa.binary()).view(pa.string())
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "story"),
+    [
+        ("tags", not_unicode(b"a", b"b", b"\xff"), "cannot be read: .*utf-8"),
+        ("properties", pa.MapArray.from_arrays([0, 0, 0, 1], not_unicode(b"\xfe"), ["v"]), "cannot be read: .*utf-8"),
+        ("deliverTime", pa.array([1, 2, 1 << 62], pa.timestamp("us")), "cannot be read: .*out of range"),
+    ],
+)
+def test_a_value_that_python_has_none_for(column: str, values: Any, story: str, tmp_path: Path) -> None:
+    """A text that is no Unicode, or a time in no year: the error names row and column, behind the rows before it."""
+    parquet.write_table(pa.table({"body": ["1", "2", "3"], column: values}), tmp_path / "t.parquet")
+    rows = read_file(tmp_path / "t.parquet", "t")
+    assert [next(rows).message.body, next(rows).message.body] == [b"1", b"2"]
+    with pytest.raises(DecodeError, match=f"row 3: column '{column}' {story}"):
+        next(rows)
+
+
 @pytest.mark.parametrize(("value", "body"), [("NaN", b"NaN"), ("-Infinity", b"-Infinity"), ("1.5", b"1.5")])
 def test_a_number_that_is_a_body_is_spelled_as_within_one(value: str, body: bytes, tmp_path: Path) -> None:
     """Whoever reads a column of numbers reads one that is none as Spark writes it, too."""
@@ -230,6 +280,14 @@ def test_a_sharding_key_that_is_a_number(named: str, tmp_path: Path) -> None:
     (tmp_path / "t.jsonl").write_text(f'{{"body":"x","flag":7.0,{named}}}')
     (recorded,) = read_file(tmp_path / "t.jsonl", "t")
     assert (recorded.shard, recorded.message.flag) == ("7", 7)
+
+
+def test_a_sharding_key_that_is_bytes(tmp_path: Path) -> None:
+    """Is their text, as a tag is: tables that know no text have it so."""
+    table = pa.Table.from_pylist([{"body": "x", "tags": b"paid", "shardingKey": b"7"}])
+    parquet.write_table(table, tmp_path / "t.parquet")
+    (recorded,) = read_file(tmp_path / "t.parquet", "t")
+    assert (recorded.message.tags, recorded.shard) == ("paid", "7")
 
 
 def test_a_time_without_a_zone_is_utc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -350,7 +408,7 @@ def test_what_is_exported_can_be_imported(suffix: str, body: bytes, tmp_path: Pa
 def test_a_file_may_be_larger_than_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is held of a table is bounded by bytes, and what was read is let go."""
     monkeypatch.setattr("rmqspark.cli.message_writers._ROW_BYTES", 1 << 20)
-    monkeypatch.setattr("rmqspark.cli.message_files._ROW_BYTES", 1 << 20)
+    monkeypatch.setattr("rmqspark.cli.parquet_rows._ROW_BYTES", 1 << 20)
     draw, before = random.Random(1), pa.total_allocated_bytes()
     _write_all(tmp_path / "f.parquet", (received(draw.randbytes(1 << 18)) for _ in range(64)))
     held = [pa.total_allocated_bytes() - before for _ in read_file(tmp_path / "f.parquet", None)]
