@@ -19,7 +19,7 @@ from rmqspark.protocol.names import MAX_BODY_BYTES, check_sendable
 from rmqspark.protocol.records.properties import MAX_PROPERTIES_BYTES, RESERVED_NAMES, TRANSIENT_PREFIX
 from rmqspark.protocol.records.unique_keys import UNIQUE_KEY_PAIR_BYTES
 from rmqspark.sink.delays import check_delays
-from rmqspark.sink.rows import body_name, column
+from rmqspark.sink.rows import PLAIN_COLUMNS, body_name, column
 from rmqspark.sink.unsendable import unsendable, without_queue
 
 if TYPE_CHECKING:
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 _BLANK = ord(" ")
 _SEPARATORS = re.compile(b"[\x01\x02]")
-_TEXTS = ("tags", "keys", "shardingKey", "properties")
+_TEXTS = (*PLAIN_COLUMNS, "properties")
+_NAME_BYTES = {name: len(property_name) + 1 for name, property_name in PLAIN_COLUMNS.items()}
 
 
 def check_rows(batch: Any, first_row: int) -> None:
@@ -80,12 +81,13 @@ def check_texts(batch: Any, first_row: int) -> None:
     for number, row in enumerate(zip(*columns, strict=True)):
         sizes = {name: 0 for name in names}
         for name, value in zip(names, row, strict=True):
-            for text in _texts(value):
+            for text in filter(None, _texts(value)):
                 if _SEPARATORS.search(text):
                     story = f"contains byte 0x01 or 0x02: {_shown(text)!r:.80}"
                     raise _refusal(first_row + number, name, story, "RocketMQ separates properties with these two.")
                 sizes[name] += len(text) + 1
-        if sum(sizes.values()) > MAX_PROPERTIES_BYTES - UNIQUE_KEY_PAIR_BYTES:
+        named = sum(_NAME_BYTES.get(name, 0) for name, size in sizes.items() if size)
+        if sum(sizes.values()) + named > MAX_PROPERTIES_BYTES - UNIQUE_KEY_PAIR_BYTES:
             largest = max(names, key=sizes.__getitem__)
             story = f"has {sizes[largest]} bytes; all properties of a record have room for {MAX_PROPERTIES_BYTES}"
             raise _refusal(first_row + number, largest, story, "Put large values into the body.")

@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
 CRC_BYTES = 4
 CRC_BLOCK_ROWS = 1024  # bodies that are Python objects at the same time
+PLAIN_COLUMNS = {"tags": Property.TAGS, "keys": Property.KEYS, "shardingKey": Property.SHARDING_KEY}
 
 _GROWTH = 4  # so the largest `batchBytes` become what a broker makes records of at once, and no more
-_PLAIN_COLUMNS = {"tags": Property.TAGS, "keys": Property.KEYS, "shardingKey": Property.SHARDING_KEY}
-_PROPERTY_COLUMNS = {"properties"} | _PLAIN_COLUMNS.keys()
+_PROPERTY_COLUMNS = {"properties"} | PLAIN_COLUMNS.keys()
 
 
 def is_plain(names: Iterable[str]) -> bool:
@@ -160,7 +160,7 @@ def _row_properties(batch: Any) -> RowProperties | None:
     names = batch.schema.names
     if "properties" in names:
         return None
-    columns = [column(_column_of(batch, name)) if name in names else None for name in _PLAIN_COLUMNS]
+    columns = [column(_column_of(batch, name)) if name in names else None for name in PLAIN_COLUMNS]
     if any(_has_absent_bytes(each) for each in columns if each is not None):
         return None
     properties = RowProperties.of(batch.num_rows, *columns)
@@ -180,7 +180,7 @@ def _singles(batch: Any, keys: Column, more: Mapping[str, Any]) -> dict[str, Col
     """Tags first, where brokers look for them."""
     given = {
         property_name: column(_column_of(batch, name))
-        for name, property_name in _PLAIN_COLUMNS.items()
+        for name, property_name in PLAIN_COLUMNS.items()
         if name in batch.schema.names
     }
     sharding_keys = {name: given.pop(name) for name in (Property.SHARDING_KEY,) if name in given}

@@ -8,10 +8,15 @@ import pyarrow as pa
 import pytest
 
 from rmqspark.errors import InvalidMessage
+from rmqspark.model import MessageQueue
+from rmqspark.protocol.records.properties import MAX_PROPERTIES_BYTES
+from rmqspark.protocol.records.unique_keys import UNIQUE_KEY_PAIR_BYTES, IdRange
 from rmqspark.sink.row_checks import check_bodies, check_rows, check_texts, check_topics
+from rmqspark.sink.rows import Rows
 
 TEXTS = pa.list_(pa.string())
 MAP = pa.map_(pa.string(), pa.string())
+QUEUE = MessageQueue("t", "broker-a", 0)
 
 
 def batch(**columns: Any) -> Any:
@@ -120,6 +125,32 @@ def test_texts_that_no_record_holds(columns: dict[str, Any], story: str) -> None
     rows = pa.record_batch({"body": pa.array([b"x"] * 3, pa.binary()), **columns})
     with pytest.raises(InvalidMessage, match=story):
         check_texts(rows, first_row=10)
+
+
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [
+        ("tags", lambda size: pa.array(["a", "t" * (size - 6)])),
+        ("keys", lambda size: pa.array(["a", "k" * (size - 6)])),
+        ("keys", lambda size: pa.array([["a"], ["k" * 10, None, "", "k" * (size - 17)]], TEXTS)),
+        ("shardingKey", lambda size: pa.array(["", "s" * (size - 15)])),
+        ("properties", lambda size: pa.array([[("a", "b")], [("n" * 10, "v" * (size - 12)), ("z", None)]], MAP)),
+    ],
+)
+def test_texts_of_one_byte_too_many(column: str, values: Any) -> None:
+    """Beside its unique id a record has room for 32725 bytes of properties, names and separators included."""
+    room = MAX_PROPERTIES_BYTES - UNIQUE_KEY_PAIR_BYTES
+    last, first_too_large = batch(**{column: values(room)}), batch(**{column: values(room + 1)})
+    check_texts(last, first_row=10)
+    assert int(rows_of(last).sizes.max()) > room
+    with pytest.raises(InvalidMessage):
+        rows_of(first_too_large).bulk(QUEUE, 0, 2, born_timestamp_ms=1, born_host=bytes(8), out=None)
+    with pytest.raises(InvalidMessage, match=f"Row 11 .* column '{column}' has 327.. bytes; .*32767"):
+        check_texts(first_too_large, first_row=10)
+
+
+def rows_of(rows: Any) -> Rows:
+    return Rows(rows, "t", IdRange("0" * 20, 0), "none")
 
 
 def test_texts_that_do_not_travel_are_not_looked_at() -> None:
