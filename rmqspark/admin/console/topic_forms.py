@@ -16,7 +16,7 @@ from rmqspark.admin.schemas.messages import MessageView, NewMessage
 from rmqspark.admin.schemas.topics import MessageType, NewTopic, TopicChange, TopicView
 from rmqspark.client.silence import story
 from rmqspark.errors import InvalidArgument
-from rmqspark.protocol.records.properties import RESERVED_NAMES
+from rmqspark.protocol.records.properties import RESERVED_NAMES, Property
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -114,48 +114,65 @@ def delete_topic(frame: Frame, topic: TopicView) -> None:
 
 def send_message(frame: Frame, topic: str, like: MessageView | None = None) -> None:
     """A new message, or one like another, to be edited. A body that is no text, or too long, is sent again as it is."""
-    as_it_is = None
-    if like is not None and (like.body is None or like.body_bytes > MOST_EVER):
-        as_it_is = base64.b64encode(like.body_as_bytes()).decode()
 
     async def do(said: Said) -> None:
-        new = NewMessage.model_validate(
-            {
-                "body": None if as_it_is else as_it_was(said["body"], body),
-                "body_base64": as_it_is,
-                "tags": said["tags"].strip() or None,
-                "keys": [key for key in said["keys"].split(" ") if key],
-                "properties": _properties(said["properties"], properties),
-                "shard": said["shard"].strip() or None,
-            }
-        )
+        new = new_message(said, like)
         receipt = await frame.visit.act(lambda who: frame.visit.desk.actions.send(who, topic, new))
         story = f"Stored in {receipt.broker_name}/{receipt.queue_id} at offset {receipt.queue_offset}: "
         frame.tell(
             h("p", h("span", story), frame.visit.link(receipt.msg_id, path("messages", receipt.msg_id), topic=topic))
         )
 
-    body = "" if like is None else like.body or ""
-    properties = (
-        {} if like is None else {name: value for name, value in like.properties.items() if name not in RESERVED_NAMES}
-    )
     fields: list[Child] = [
         h(
             "p",
             f"Its body, no text or too long to edit, is sent as it is: {counted(like.body_bytes, 'byte')}.",
         )
-        if like is not None and as_it_is
-        else area("Body", "body", body),
+        if like is not None and not _can_be_edited(like)
+        else area("Body", "body", "" if like is None else like.body or ""),
         h(
             "div",
             field("Tag", "tags", "" if like is None else like.tags or ""),
             field("Keys, with blanks between", "keys", "" if like is None else " ".join(like.keys)),
-            field("In one queue with, in order", "shard"),
+            field("In one queue with, in order", "shard", _shard(like)),
             class_="fields",
         ),
-        area("Properties, one name=value a line", "properties", _lines(properties)),
+        area("Properties, one name=value a line", "properties", _lines(_own_properties(like))),
     ]
     Form(frame, f"Send to {topic}", fields, "Send", do)
+
+
+def new_message(said: Said, like: MessageView | None) -> NewMessage:
+    """What the form says; of a message like another what was not changed is as it was there, and so is its flag."""
+    if like is not None and not _can_be_edited(like):
+        body = {"body_base64": base64.b64encode(like.body_as_bytes()).decode()}
+    else:
+        body = {"body": as_it_was(said["body"], "" if like is None else like.body or "")}
+    shard, before = said["shard"].strip(), _shard(like)
+    return NewMessage.model_validate(
+        {
+            **body,
+            "tags": said["tags"].strip() or None,
+            "keys": [key for key in said["keys"].split(" ") if key],
+            "properties": _properties(said["properties"], _own_properties(like)),
+            "flag": 0 if like is None else like.flag,
+            "shard": (before if shard == before.strip() else shard) or None,
+        }
+    )
+
+
+def _can_be_edited(like: MessageView) -> bool:
+    return like.body is not None and like.body_bytes <= MOST_EVER
+
+
+def _shard(like: MessageView | None) -> str:
+    return "" if like is None else like.properties.get(Property.SHARDING_KEY, "")
+
+
+def _own_properties(like: MessageView | None) -> dict[str, str]:
+    """Without those of RocketMQ."""
+    pairs = {} if like is None else like.properties
+    return {name: value for name, value in pairs.items() if name not in RESERVED_NAMES}
 
 
 def as_it_was(said: str, before: str) -> str:

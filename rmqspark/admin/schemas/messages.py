@@ -65,6 +65,13 @@ def _body(body: bytes) -> tuple[str | None, str | None]:
         return None, base64.b64encode(body).decode("ascii")
 
 
+def _decoded(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError as error:
+        raise InvalidArgument(f"bodyBase64 is no base64: {error}.") from None
+
+
 class NewMessage(Document):
     """A message to send: `body` as text, or `bodyBase64`."""
 
@@ -73,6 +80,7 @@ class NewMessage(Document):
     tags: str | None = None
     keys: list[str] = Field(default_factory=list)
     properties: dict[str, str] = Field(default_factory=dict)
+    flag: Annotated[int, Field(ge=-(1 << 31), lt=1 << 31)] = 0
     delay_level: Annotated[int, Field(ge=0, le=18)] = 0
     shard: str | None = Field(None, description="Messages with the same one go to one queue, in order.")
 
@@ -86,16 +94,17 @@ class NewMessage(Document):
             tags=self.tags,
             keys=self.keys,
             properties=self.properties,
+            flag=self.flag,
             delay_level=self.delay_level,
         )
 
     def _bytes(self) -> bytes:
-        if self.body_base64 is None:
-            return (self.body or "").encode("utf-8", "surrogatepass")
         try:
-            return base64.b64decode(self.body_base64, validate=True)
-        except ValueError as error:
-            raise InvalidArgument(f"bodyBase64 is no base64: {error}.") from None
+            return (self.body or "").encode() if self.body_base64 is None else _decoded(self.body_base64)
+        except UnicodeEncodeError as error:  # half of a pair, which JSON may escape
+            raise InvalidArgument(
+                f"The body is not valid Unicode: {error.reason}.", hint="What is no text goes into bodyBase64."
+            ) from None
 
 
 class ReceiptView(Document):

@@ -65,8 +65,9 @@ def test_a_message_is_sent(rest: Rest, rmq: Rmq, topic: str) -> None:
         rest, f"/topics/{topic}/messages", 201, body="hé", tags="t", keys=["a", "b"], properties={"p": "1"}
     )
     assert (receipt["topic"], receipt["queueOffset"], receipt["status"]) == (topic, "0", "SEND_OK")
-    posted(rest, f"/topics/{topic}/messages", 201, bodyBase64="/wA=")
+    posted(rest, f"/topics/{topic}/messages", 201, bodyBase64="/wA=", flag=-(1 << 31))
     first, second = rmq.messages(topic)
+    assert (first.flag, second.flag) == (0, -(1 << 31))
     assert (first.body, first.tags, first.keys, first.properties["p"]) == ("hé".encode(), "t", ["a", "b"], "1")
     assert (first.msg_id, second.body) == (receipt["msgId"], b"\xff\x00")
     rest.problem("POST", "/api/v1/topics/nothing/messages", 404, "topic_not_found", json={"body": "x"})
@@ -81,6 +82,9 @@ def test_a_message_is_sent(rest: Rest, rmq: Rmq, topic: str) -> None:
         ({"bodyBase64": "%"}, 400, "invalid_argument"),
         ({"bodyBase64": "é"}, 400, "invalid_argument"),
         ({"body": ""}, 400, "invalid_message"),
+        ({"body": "half a pair: \ud83d"}, 400, "invalid_argument"),
+        ({"body": "a", "keys": ["\ud83d"]}, 400, "invalid_message"),
+        ({"body": "a", "flag": 1 << 31}, 422, "invalid_request"),
         ({"body": 1}, 422, "invalid_request"),
         ({"body": "a", "tag": "b"}, 422, "invalid_request"),
         ({"body": "a", "keys": "b"}, 422, "invalid_request"),
@@ -93,7 +97,8 @@ def test_a_message_is_sent(rest: Rest, rmq: Rmq, topic: str) -> None:
 def test_what_is_no_message_is_not_sent(rest: Rest, rmq: Rmq, document: Any, status: int, code: str) -> None:
     """An unknown field is an error, not left aside: it was meant for something."""
     rmq.admin.create_topic("refusing", exist_ok=True)
-    rest.problem("POST", "/api/v1/topics/refusing/messages", status, code, json=document)
+    sent = {"content": json.dumps(document), "headers": {"content-type": "application/json"}}
+    rest.problem("POST", "/api/v1/topics/refusing/messages", status, code, **sent)
     assert rmq.messages("refusing") == []
 
 

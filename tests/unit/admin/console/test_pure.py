@@ -25,13 +25,14 @@ from rmqspark.admin.console.sign_in import said_in
 from rmqspark.admin.console.snippets import Snippets, Whereabouts
 from rmqspark.admin.console.tables import Column, ordered
 from rmqspark.admin.console.tail import Tail, Tailing
-from rmqspark.admin.console.topic_forms import _properties, as_it_was
+from rmqspark.admin.console.topic_forms import _properties, as_it_was, new_message
 from rmqspark.admin.console.watch import Watch
 from rmqspark.admin.reads.messages import Wanted
 from rmqspark.admin.schemas.messages import MessageView
 from rmqspark.client.group_resets import QueueReset
 from rmqspark.errors import Unreachable
 from rmqspark.message_queue import MessageQueue
+from rmqspark.model import Message
 from rmqspark.testing.manual_clock import ManualClock
 
 if TYPE_CHECKING:
@@ -167,6 +168,23 @@ def test_properties_that_are_sent_again_stay_as_they_are() -> None:
     typed = "note=a\r\nb=c\r\nsign=x\u2028y"
     assert _properties(typed, before) == before
     assert _properties(f"{typed}z", before) == {"note": "a", "b": "c", "sign": "x\u2028yz"}
+
+
+def test_what_is_sent_again_unchanged_is_what_it_was() -> None:
+    """With its flag, for which the form has no field, and its sharding key: it is behind others of that key again."""
+    properties = {"TAGS": "paid", "KEYS": "k1 k2", "__SHARDINGKEY": " customer 7", "price": "7", "UNIQ_KEY": "A"}
+    like = stored("broker-a", 1, 12, 1_000).model_copy(
+        update={"body": "x", "tags": "paid", "keys": ["k1", "k2"], "properties": properties, "flag": -7}
+    )
+    shown = {"body": "x", "tags": "paid", "keys": "k1 k2", "shard": " customer 7", "properties": "price=7"}
+    again = new_message(shown, like)
+    assert again.message("orders") == Message(
+        "orders", b"x", tags="paid", keys=["k1", "k2"], properties={"price": "7"}, flag=-7
+    )
+    assert again.shard == " customer 7"
+    assert new_message(shown | {"shard": " other "}, like).shard == "other"
+    assert new_message(shown | {"shard": ""}, like).shard is None
+    assert new_message(shown, None).flag == 0
 
 
 def test_what_is_said_when_signing_in() -> None:
