@@ -50,7 +50,7 @@ class Sample:
         """Looks at one body more."""
         self.bodies += 1
         try:
-            document = json.loads(body)
+            document = json.loads(body.decode("utf-8", "replace"))  # as Spark's source reads it
         except (ValueError, RecursionError):
             document = None
         if not isinstance(document, dict):

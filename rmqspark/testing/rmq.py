@@ -117,7 +117,7 @@ def _active_session() -> SparkSession:
     return session
 
 
-def _message(topic: str, item: bytes | str | Message, fields: Mapping[str, Any]) -> Message:
+def _message(topic: str, item: Any, fields: Mapping[str, Any]) -> Message:
     if isinstance(item, Message):
         return item
     return Message(topic, item.encode() if isinstance(item, str) else item, **fields)
@@ -133,7 +133,7 @@ def _message_of_row(topic: str, row: dict[str, Any]) -> Message:
     if "properties" in given:
         pairs = dict(given["properties"]).items()
         given["properties"] = {name: value for name, value in pairs if value is not None and name not in RESERVED_NAMES}
-    return Message(topic, body.encode() if isinstance(body, str) else bytes(body), **given)
+    return _message(topic, body, given)
 
 
 def _missing(value: object) -> bool:

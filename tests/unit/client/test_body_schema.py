@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyspark.sql.types import StructType
 
 from rmqspark.client.body_schema import Sample, ddl, kind_of, merged, one_case
+from rmqspark.source.json_bodies import JsonBodies
 
 
 def sample(*bodies: bytes) -> Sample:
@@ -58,6 +61,14 @@ def test_bodies_that_are_no_objects() -> None:
     found = sample(b'{"a":1}', b"x", b"[1]", b"\xff", b"[" * 100_000, b'{"a":null,"b":1}')
     assert (found.bodies, found.not_objects, ddl(found.fields)) == (6, 4, "a bigint, b bigint")
     assert found.present == {"a": 2, "b": 1}
+
+
+def test_bodies_are_read_as_spark_s_source_reads_them() -> None:
+    """As UTF-8, with a sign in the place of what is none: no other encoding is looked for, nor a byte order mark."""
+    bodies = [b'{"a":"\xff"}', '{"b":1}'.encode("utf-16"), '{"c":1}'.encode("utf-8-sig")]
+    found = sample(*bodies)
+    assert (found.bodies, found.not_objects, ddl(found.fields)) == (3, 2, "a string")
+    assert list(JsonBodies(StructType().add("a", "string")).parse(pa.array(bodies, pa.binary())).bad) == [1, 2]
 
 
 @pytest.mark.parametrize(("opening", "closing"), [(b"[", b"]"), (b'{"a":', b"}")])
