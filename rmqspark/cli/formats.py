@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rmqspark.errors import DecodeError, InvalidArgument
 from rmqspark.model import Message, ReceivedMessage
-from rmqspark.protocol.records.properties import RESERVED_NAMES, split_keys
+from rmqspark.protocol.records.properties import is_reserved, split_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -123,7 +123,7 @@ def from_object(topic: str, record: dict[str, Any]) -> Message:
         properties={
             str(name): as_text(value)
             for name, value in properties.items()
-            if value is not None and name not in RESERVED_NAMES
+            if value is not None and not is_reserved(str(name))
         },
     )
 

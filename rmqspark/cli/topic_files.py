@@ -16,6 +16,7 @@ from rmqspark.cli.progress import counting
 from rmqspark.cli.sending import Addressed, send_all
 from rmqspark.client.in_time_order import in_time_order
 from rmqspark.client.moments import begin_and_end, time_span
+from rmqspark.client.outgoing import CopiedMessage
 from rmqspark.client.spans import spans
 from rmqspark.clock import SystemClock
 from rmqspark.display import utc
@@ -175,6 +176,7 @@ def _send(records: Iterable[Recorded], file: Path, *, keep_queues: bool, namesrv
 
 def _addressed(record: Recorded, keep_queues: bool) -> Addressed:
     """To its queue id, else to the queue of its sharding key, whose messages so keep their order."""
+    message = CopiedMessage.of(record.message)
     if keep_queues and record.queue_id is not None:
-        return Addressed(record.message, queue=record.queue_id, place=record.place)
-    return Addressed(record.message, shard=record.shard, place=record.place)
+        return Addressed(message, queue=record.queue_id, place=record.place)
+    return Addressed(message, shard=record.shard, place=record.place)

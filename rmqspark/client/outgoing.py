@@ -5,11 +5,12 @@ Spec: semantics, sections 3 and 4 (RocketMQ's DefaultMQProducerImpl.sendKernelIm
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from rmqspark.client.message_kinds import check_body_kind, check_kinds
 from rmqspark.errors import InvalidArgument, InvalidMessage
+from rmqspark.model import Message
 from rmqspark.protocol.milliseconds import other_unit
 from rmqspark.protocol.names import MAX_BODY_BYTES, MAX_DELAY_LEVEL, RETRY_PREFIX, check_body, check_sendable
 from rmqspark.protocol.records.batch import BatchElement, encode_batch
@@ -20,8 +21,6 @@ from rmqspark.settings import check_bounds, setting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-    from rmqspark.model import Message
 
 MAX_TIMEOUT_MS = (1 << 31) - 1  # 24 days
 
@@ -54,6 +53,15 @@ class SendConfig:
         if not 0 < timeout_ms <= MAX_TIMEOUT_MS:
             raise InvalidArgument(f"timeout_ms is 1 to {MAX_TIMEOUT_MS} milliseconds, not {timeout_ms}.")
         return timeout_ms
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedMessage(Message):
+    """One that a topic held, on its way to another: its tag is what it was, though nobody could subscribe to that."""
+
+    @classmethod
+    def of(cls, message: Message) -> Self:
+        return cls(**{each.name: getattr(message, each.name) for each in fields(message)})
 
 
 class Outgoing(NamedTuple):
@@ -116,7 +124,7 @@ def wire_properties(message: Message, unique_id: str, shard: str | None = None) 
     if message.keys:
         properties[Property.KEYS] = _joined_keys(message.keys)
     if message.tags:
-        properties[Property.TAGS] = _checked_tags(message.tags)
+        properties[Property.TAGS] = message.tags if isinstance(message, CopiedMessage) else _checked_tags(message.tags)
     if shard is not None:
         properties[Property.SHARDING_KEY] = shard
     if ways := waits(message):

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from rmqspark.errors import InvalidMessage, InvalidName
 from rmqspark.protocol.names import MAX_BODY_BYTES, check_sendable
-from rmqspark.protocol.records.properties import MAX_PROPERTIES_BYTES, RESERVED_NAMES, TRANSIENT_PREFIX
+from rmqspark.protocol.records.properties import MAX_PROPERTIES_BYTES, is_reserved
 from rmqspark.protocol.records.unique_keys import UNIQUE_KEY_PAIR_BYTES
 from rmqspark.sink.delays import check_delays
 from rmqspark.sink.rows import PLAIN_COLUMNS, body_name, column
@@ -107,7 +107,7 @@ def _texts(value: Any) -> list[bytes]:
     if isinstance(value, bytes):
         return [value]
     pairs = [item if isinstance(item, tuple) else (item,) for item in value or ()]
-    return [text for pair in pairs if None not in pair and not _is_reserved(_shown(pair[0])) for text in pair]
+    return [text for pair in pairs if None not in pair and not is_reserved(_shown(pair[0])) for text in pair]
 
 
 def _as_bytes(array: Any) -> Any:
@@ -158,7 +158,7 @@ def _check_properties(maps: Any, first_row: int) -> None:
     for entry in empty.tolist():
         name = _shown(maps.keys[entry].as_buffer().to_pybytes())
         row = int(np.searchsorted(np.asarray(maps.offsets), entry, "right")) - 1
-        if maps[row].is_valid and maps.items[entry].is_valid and not _is_reserved(name):
+        if maps[row].is_valid and maps.items[entry].is_valid and not is_reserved(name):
             story = f"has the property {name!r} with an empty name or value, which would vanish on the way"
             raise _refusal(first_row + row, "properties", story, "Leave it out, or make its value null.")
 
@@ -166,10 +166,6 @@ def _check_properties(maps: Any, first_row: int) -> None:
 def _is_empty(texts: Column) -> NDArray[np.bool_]:
     is_empty: NDArray[np.bool_] = np.diff(texts.offsets) == 0
     return is_empty if texts.present is None else is_empty & texts.present
-
-
-def _is_reserved(name: str) -> bool:
-    return name in RESERVED_NAMES or name.startswith(TRANSIENT_PREFIX)
 
 
 def _refusal(row: int, name: str, story: str, hint: str) -> InvalidMessage:

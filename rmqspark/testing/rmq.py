@@ -14,7 +14,7 @@ from rmqspark.model import Message
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.consume import ConsumerSendMsgBackRequestHeader
 from rmqspark.protocol.records.message_id import parse_offset_msg_id
-from rmqspark.protocol.records.properties import RESERVED_NAMES, split_keys
+from rmqspark.protocol.records.properties import is_reserved, split_keys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -132,7 +132,7 @@ def _message_of_row(topic: str, row: dict[str, Any]) -> Message:
         given["keys"] = split_keys(given["keys"]) if isinstance(given["keys"], str) else list(given["keys"])
     if "properties" in given:
         pairs = dict(given["properties"]).items()
-        given["properties"] = {name: value for name, value in pairs if value is not None and name not in RESERVED_NAMES}
+        given["properties"] = {name: value for name, value in pairs if value is not None and not is_reserved(name)}
     return _message(topic, body, given)
 
 

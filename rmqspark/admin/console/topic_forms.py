@@ -16,7 +16,7 @@ from rmqspark.admin.schemas.messages import MessageView, NewMessage
 from rmqspark.admin.schemas.topics import MessageType, NewTopic, TopicChange, TopicView
 from rmqspark.client.silence import story
 from rmqspark.errors import InvalidArgument
-from rmqspark.protocol.records.properties import RESERVED_NAMES, Property
+from rmqspark.protocol.records.properties import Property, is_reserved
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -172,7 +172,7 @@ def _shard(like: MessageView | None) -> str:
 def _own_properties(like: MessageView | None) -> dict[str, str]:
     """Without those of RocketMQ."""
     pairs = {} if like is None else like.properties
-    return {name: value for name, value in pairs.items() if name not in RESERVED_NAMES}
+    return {name: value for name, value in pairs.items() if not is_reserved(name)}
 
 
 def as_it_was(said: str, before: str) -> str:

@@ -178,10 +178,15 @@ def without_properties(encoded: bytes, names: Container[str]) -> bytes:
     return b"\x02".join(pair for pair in pairs if pair.partition(b"\x01")[0].decode("utf-8", "replace") not in names)
 
 
+def is_reserved(name: str) -> bool:
+    """Whether RocketMQ keeps the name for itself. What was read has such properties; whoever sends it on has none."""
+    return name in RESERVED_NAMES or name.startswith(TRANSIENT_PREFIX)
+
+
 def check_user_properties(properties: Mapping[str, str]) -> None:
     """Raises InvalidMessage for what RocketMQ's putUserProperty refuses: reserved names, empty names or values."""
     for name, value in properties.items():
-        if name in RESERVED_NAMES or name.startswith(TRANSIENT_PREFIX):
+        if is_reserved(name):
             raise InvalidMessage(f"Property {name!r} is reserved by RocketMQ.", hint="Choose another name for it.")
         if not name or not value:
             raise InvalidMessage(f"Property {name!r} has an empty name or value, and would vanish on the way.")

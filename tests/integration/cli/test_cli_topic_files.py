@@ -12,9 +12,12 @@ import pytest
 from pyarrow import parquet
 
 from rmqspark.cli.sending import Addressed, send_all
+from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.delivery import send_status
+from rmqspark.client.own_sends import own_send_header
 from rmqspark.client.producer import Producer
 from rmqspark.clock import SystemClock
-from rmqspark.model import Message
+from rmqspark.model import Message, MessageQueue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -74,6 +77,26 @@ def test_a_topic_there_and_back(
     spread = [kept(message) for message in rmq.messages(copy) if message not in back]
     assert sorted(spread, key=repr) == sorted(map(kept, there), key=repr)
     assert len({message.msg_id for message in rmq.messages(copy)}) == 106
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+def test_what_only_other_clients_send_comes_back_too(
+    ok: Run, cli: Run, rmq: Rmq, topic: str, copy: str, suffix: str, tmp_path: Path
+) -> None:
+    """RocketMQ's clients take any tag, and so does Spark's sink of what was read. Names that are never stored are left
+    out, as all that RocketMQ reserves. One message of that kind keeps no topic from being copied."""
+    odd = ["TAGS\x01a || b\x02", "TAGS\x01 t \x02", "KEYS\x01k\tl m\x02", "__RMQ.TRANSIENT.x\x01y\x02a\x01b\x02"]
+    with ClusterClient(rmq.namesrv) as client:
+        for properties in odd:
+            header = own_send_header(
+                MessageQueue(topic, "broker-a", 0), properties, sys_flag=0, flag=0, born_timestamp_ms=1
+            )
+            send_status(client.broker("broker-a").send(header, b"x", timeout_ms=5_000))
+    ok("topic", "export", topic, "-o", f"t.{suffix}")
+    assert ok("topic", "import", f"t.{suffix}", "--topic", copy, "--json").json["messages"] == len(odd)
+    assert sorted(map(repr, map(kept, rmq.messages(copy)))) == sorted(map(repr, map(kept, rmq.messages(topic))))
+    failed = cli("send", copy, "--file", f"t.{suffix}", "--json")
+    assert (failed.code, "row 1: A message has one tag; 'a || b'" in failed.err) == (1, True)
 
 
 def test_part_of_a_topic(ok: Run, mq: LocalCluster, topic: str, tmp_path: Path) -> None:

@@ -93,6 +93,12 @@ def test_values_that_are_no_text_are_sent_as_json(value: object, text: str) -> N
     assert (message.body.decode(), message.properties) == (text, {"p": text})
 
 
+def test_properties_that_rocketmq_reserves_are_left_out() -> None:
+    """As Spark's sink has it: what a topic holds can be sent."""
+    given = {"a": "b", "UNIQ_KEY": "A", "TAGS": "t", "__RMQ.TRANSIENT.x": "y"}
+    assert from_object("t", {"body": "x", "properties": given}).properties == {"a": "b"}
+
+
 def test_a_property_that_is_null_is_none() -> None:
     """It is left out, as one that is not there; and not sent as the word None."""
     assert from_object("t", {"body": "x", "properties": {"a": None, "b": "1"}}).properties == {"b": "1"}
