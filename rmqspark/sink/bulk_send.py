@@ -2,7 +2,8 @@
 
 A stock broker knows no bulk send. It gets the same rows as an ordinary batch (SEND_BATCH_MESSAGE; spec: semantics,
 section 4.1), put together a row at a time in Python: correct, and an order of magnitude slower. A batch has one sys
-flag for all its rows, so compressed bodies cannot go that way.
+flag for all its rows, so compressed bodies cannot go that way. Nor may it be larger than one message: a row that is
+about as large as that is sent as one.
 """
 
 from __future__ import annotations
@@ -100,11 +101,15 @@ class BulkSend(NamedTuple):
     def _submit_batch(self, broker: BrokerClient) -> Future[Any]:
         records = RecordBatch.scan(self._records())
         _check_stock(broker.name, records)
-        header = self._stock_header(int(records.born_timestamps_ms[0]))
-        answer = broker.submit_send(header, encode_batch(_elements(records)), timeout_ms=STOCK_TIMEOUT_MS)
+        elements = _elements(records)
+        is_batch = len(elements) > 1 or len(elements[0].body) <= STOCK_BATCH_BYTES
+        body = encode_batch(elements) if is_batch else elements[0].body
+        properties = _WAIT if is_batch else elements[0].properties.decode("utf-8", "replace")
+        header = self._stock_header(int(records.born_timestamps_ms[0]), properties, is_batch=is_batch)
+        answer = broker.submit_send(header, body, timeout_ms=STOCK_TIMEOUT_MS)
         return then(answer, lambda response: response.raise_for_code())
 
-    def _stock_header(self, born_timestamp_ms: int) -> SendMessageRequestHeaderV2:
+    def _stock_header(self, born_timestamp_ms: int, properties: str, *, is_batch: bool) -> SendMessageRequestHeaderV2:
         topic, broker_name, queue_id = self.queue
         return SendMessageRequestHeaderV2(
             a=PRODUCER_GROUP,
@@ -115,10 +120,10 @@ class BulkSend(NamedTuple):
             f=0,
             g=born_timestamp_ms,
             h=0,
-            i=_WAIT,
+            i=properties,
             j=0,
             k=False,
-            m=True,
+            m=is_batch,
             n=broker_name,
         )
 

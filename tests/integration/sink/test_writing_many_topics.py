@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -10,6 +10,7 @@ import pytest
 from rmqspark.client.admin import AdminClient
 from rmqspark.client.capabilities import Capabilities
 from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.protocol.names import MAX_BODY_BYTES
 from rmqspark.sink.delivery import AtLeastOnce
 from rmqspark.sink.options import SinkOptions
 from rmqspark.sink.task import WriteTask
@@ -83,3 +84,22 @@ def test_a_batch_without_rows(mq: LocalCluster) -> None:
     nothing = pa.record_batch({"body": pa.array([], pa.string()), "topic": pa.array([], pa.string())})
     with ClusterClient(mq.namesrv) as client:
         assert WriteTask(client, SinkOptions(), AtLeastOnce(client)).write([nothing]).rows == 0
+
+
+@pytest.mark.parametrize("kind", [ClusterClient, Stock])
+@pytest.mark.parametrize(
+    "more", [{}, {"tags": pa.array(["a", "ü"]), "shardingKey": pa.array(["k", None])}], ids=["body", "all"]
+)
+def test_rows_of_the_largest_size(mq: LocalCluster, kind: type[ClusterClient], more: dict[str, Any]) -> None:
+    """Four mebibytes are one row's to have, whatever brokers there are: the batches of stock ones are no larger."""
+    bodies = [bytes(MAX_BODY_BYTES), bytes(MAX_BODY_BYTES - 1)]
+    topic = f"large-{kind.__name__}-{len(more)}"
+    with Rmq(mq) as rmq, kind(mq.namesrv) as client:
+        rmq.create_topic(topic, queues=1)
+        rows = pa.record_batch({"body": pa.array(bodies), **more})
+        WriteTask(client, SinkOptions(topic=topic), AtLeastOnce(client)).write([rows])
+        found = sorted(rmq.messages(topic), key=lambda message: -len(message.body))
+        assert [message.body == body for message, body in zip(found, bodies, strict=True)] == [True, True]
+        assert [message.tags for message in found] == (more["tags"].to_pylist() if more else [None, None])
+        assert found[0].properties.get("__SHARDINGKEY") == ("k" if more else None)
+        assert len({message.msg_id for message in found}) == 2
