@@ -200,4 +200,10 @@ def _about_administration(given: Given, parts: Parts) -> Iterator[Routes]:
         yield UserHandlers(parts.accounts).routes()
         yield AclHandlers(parts.accounts).routes()
         yield AccountCopyHandlers(parts.accounts, given.entropy.token).routes()
-    yield CapabilityHandlers(store, os.path.abspath(given.store_dir), is_slave=config.is_slave).routes()
+    yield CapabilityHandlers(
+        store,
+        os.path.abspath(given.store_dir),
+        delay_levels=given.delay_levels,
+        max_delay_sec=config.timer_max_delay_sec,
+        is_slave=config.is_slave,
+    ).routes()

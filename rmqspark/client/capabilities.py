@@ -48,6 +48,8 @@ class Capabilities(NamedTuple):
     metrics: int = 0
     store_path: str = ""  # where its files are, on its own machine
     is_slave: bool = False  # what it takes down is lost: it is read from alone
+    delay_levels: int = 0  # so many there are; 0 of this, and of the next, where it does not say
+    max_delay_sec: int = 0  # how far ahead the deliver time of a message may be
 
     @property
     def life(self) -> StoreLife:
@@ -87,4 +89,6 @@ def capabilities_of(response: Response) -> Capabilities:
         answer.capabilities.get("metrics", 0),
         answer.storePath,
         answer.slave,
+        answer.delayLevels,
+        answer.maxDelaySec,
     )

@@ -55,6 +55,24 @@ def check_delays(batch: Any, first_row: int) -> None:
         _refuse((level > 0) & (time > 0), first_row, "it has a delayLevel and a deliverTime, which exclude each other")
 
 
+class Longest(NamedTuple):
+    """What rows may ask for at most, a level or so many seconds; 0 where brokers do not say."""
+
+    level: int = 0
+    delay_sec: int = 0
+
+    def check(self, batch: Any, first_row: int, now_ms: int) -> None:
+        """Raises InvalidMessage for a row that its broker would refuse, with all that are sent together."""
+        level, time = _numbers(batch, "delayLevel"), _numbers(batch, "deliverTime")
+        if level is not None and self.level:
+            hint = f"This broker has {self.level} delay levels, not {level.max(initial=0)}."
+            _refuse(level > self.level, first_row, "column 'delayLevel' is too large", hint)
+        if time is not None and self.delay_sec:
+            hint = f"A message waits {self.delay_sec} seconds at most. See timer_max_delay_sec."
+            until_ms = now_ms + self.delay_sec * 1000 + _PRECISION_MS
+            _refuse(time > until_ms, first_row, "column 'deliverTime' is too far ahead", hint)
+
+
 def parted(batch: Any, now_ms: int) -> tuple[Any, Waiting | None]:
     """The rows that go at once, without these columns; and those that are to wait, if there are any.
 
@@ -118,6 +136,6 @@ def _numbers(batch: Any, name: str) -> NDArray[np.int64] | None:
     return numbers
 
 
-def _refuse(wrong: NDArray[np.bool_], first_row: int, story: str) -> None:
+def _refuse(wrong: NDArray[np.bool_], first_row: int, story: str, hint: str = "") -> None:
     if wrong.any():
-        raise unsendable(first_row + int(wrong.argmax()), story)
+        raise unsendable(first_row + int(wrong.argmax()), story, hint)

@@ -9,6 +9,7 @@ from rmqspark.client.patience import patiently
 from rmqspark.errors import NoPermission, NotSupported, RmqError, TopicNotFound
 from rmqspark.protocol.names import check_sendable
 from rmqspark.sink.bulk_send import STOCK_BATCH_BYTES
+from rmqspark.sink.delays import Longest
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -84,6 +85,12 @@ class Targets:
                     f"Broker {name!r} {kind}, whose batches take no delays.",
                     hint="Leave out delayLevel and deliverTime, or send such messages with a Producer.",
                 )
+
+    def longest_waits(self, topics: Iterable[str]) -> Longest:
+        """How long rows of any of these topics may wait."""
+        able = [self._able(name) for name in _broker_names(queue for topic in topics for queue in self.queues(topic))]
+        levels, delays = ([each.delay_levels for each in able], [each.max_delay_sec for each in able])
+        return Longest(min(filter(None, levels), default=0), min(filter(None, delays), default=0))
 
     def has_begun(self, topic: str) -> bool:
         """Whether queues of `topic` had their turn in this task."""

@@ -89,12 +89,14 @@ class WriteTask:
     def _write_batch(self, batch: Any) -> None:
         """All to one topic or, where a column names the topic, by topic. Option `topic` beats the column."""
         if self._options.topic is not None:
+            self._check_waits(batch, [self._options.topic])
             self._write(self._options.topic, batch)
             return
         topics = batch.column("topic").dictionary_encode()
         check_topics(topics, self._written.rows)
         names = topics.dictionary.to_pylist()
         self._targets.look_up(names)
+        self._check_waits(batch, names)
         order, runs = grouped(np.asarray(topics.indices).astype(np.int64))
         if len(names) > 1 and self._may_join(batch.schema.names) and self._targets.take_topics(names):
             self._write_joined(batch, names, order, runs)
@@ -102,6 +104,12 @@ class WriteTask:
         ordered = batch if len(names) == 1 else batch.take(pa.array(order))
         for number, first, end in runs:
             self._write(names[number], ordered.slice(first, end - first))
+
+    def _check_waits(self, batch: Any, topics: list[str]) -> None:
+        """What brokers hold back at most is asked of them, where rows are to wait."""
+        if not DELAY_COLUMNS.isdisjoint(batch.schema.names):
+            longest = self._targets.longest_waits(topics)
+            longest.check(batch, self._written.rows, self._clock.now_ms())
 
     def _may_join(self, columns: list[str]) -> bool:
         """Whether rows for many queues may travel together."""

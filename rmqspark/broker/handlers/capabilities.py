@@ -25,12 +25,16 @@ if TYPE_CHECKING:
 class CapabilityHandlers:
     """Says who is there, which store it has, and where that is."""
 
-    def __init__(self, store: MessageStore, store_path: str, *, is_slave: bool = False) -> None:
+    def __init__(
+        self, store: MessageStore, store_path: str, *, delay_levels: int, max_delay_sec: int, is_slave: bool = False
+    ) -> None:
         self._store = store
         self._body = CapabilitiesBody(
             version=__version__,
             storePath=store_path,
             slave=is_slave,
+            delayLevels=delay_levels,
+            maxDelaySec=max_delay_sec,
             capabilities={
                 "bulkSend": 2,
                 "bulkRead": 2,

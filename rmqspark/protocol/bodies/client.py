@@ -169,4 +169,6 @@ class CapabilitiesBody(Body):
     incarnation: Int64 = 0  # raised when a recovery cut off what may have been read
     storePath: str = ""  # absolute, on the broker's machine; for direct reads, which check that it is this store
     slave: bool = False  # it serves reads, and leaves all that changes anything to its master
+    delayLevels: Int32 = 0  # so many there are; 0 of this, and of the next, where it does not say
+    maxDelaySec: Int64 = 0  # how far ahead the deliver time of a message may be
     capabilities: dict[str, Int32] = {}

@@ -350,6 +350,7 @@ def test_a_broker_says_what_it_can_do_and_which_store_it_has(on_broker) -> None:
         "metrics": 1,
     }
     assert len(body.storeId) == 32
+    assert (body.delayLevels, body.maxDelaySec) == (18, 259_200)
 
 
 def test_a_bulk_answered_under_sync_flush_survives_power_loss(on_broker) -> None:

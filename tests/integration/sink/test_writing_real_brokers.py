@@ -219,6 +219,24 @@ def test_a_row_that_would_wait_too_long(columns: dict[str, int], story: str) -> 
             WriteTask(client, options, AtLeastOnce(client)).write([rows])
 
 
+@pytest.mark.parametrize("topic", ["few", None])
+@pytest.mark.parametrize("column", [{"delayLevel": [0, 1, 2, 3]}, {"deliverTime": [0, None, FAR - 1, FAR]}], ids=str)
+def test_a_row_that_would_wait_too_long_is_named(column: dict[str, list[int]], topic: str | None) -> None:
+    """By its number among those of its task, before anything of its batch is sent: whatever queue rows are for."""
+    (name,), (values,) = column.keys(), column.values()
+    topics, keys = pa.array(["few", "other"] * 10), pa.array(["b", "a"] * 10)
+    columns = {name: pa.array(values * 5), "topic": topics, "shardingKey": keys}
+    rows = pa.record_batch({"body": pa.array([b"x"] * 20), **columns})
+    fine = rows.set_column(1, name, pa.array([0] * 20))
+    store_config = replace(TEST_STORE, message_delay_level="1s 5s")
+    with cluster(store_config=store_config) as few, ClusterClient(few.namesrv) as client, Rmq(few) as rmq:
+        options = SinkOptions(topic=topic, auto_create_topic=True)
+        row = 20 + values.index(max(filter(None, values))) - (name == "deliverTime")
+        with pytest.raises(InvalidMessage, match=f"^Row {row} of this task's input cannot be sent: column '{name}' "):
+            WriteTask(client, options, AtLeastOnce(client)).write([fine, rows])
+        assert sum(len(rmq.messages(each)) for each in ("few", "other")[: 2 - bool(topic)]) in (0, 20)
+
+
 def test_topics_by_column_and_topics_that_are_missing(mq: LocalCluster) -> None:
     """Each row goes to the topic it names; one that does not exist is created only if asked for. Who misspelled it is
     told which there is."""
