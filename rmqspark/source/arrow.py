@@ -14,12 +14,15 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from rmqspark.display import FIRST_OF_10_000_MS
 from rmqspark.protocol.buffers.spans import gather_rows
 from rmqspark.protocol.records.message_id import offset_msg_id
+from rmqspark.protocol.records.properties import decode_properties
 from rmqspark.protocol.records.record import SysFlag
 from rmqspark.protocol.records.record_batch import RecordBatch
 from rmqspark.source.arrow_spans import (
+    as_strings,
     binaries,
     binary_array,
     fixed_width_strings,
+    is_text,
     numbers,
     repeated,
     string_array,
@@ -124,10 +127,19 @@ def _property(name: bytes) -> Callable[[RecordBatch, Any], Any]:
 
 def _properties(records: RecordBatch, kind: Any) -> Any:
     pairs = records.property_pairs()
+    names, values = binary_array(records.buffer, pairs.names), binary_array(records.buffer, pairs.values)
+    if not (is_text(names) and is_text(values)):
+        return _properties_one_by_one(records, kind)
     offsets = np.zeros(len(records) + 1, np.int32)
     np.cumsum(pairs.counts, out=offsets[1:])
-    names, values = string_array(records.buffer, pairs.names), string_array(records.buffer, pairs.values)
-    return pa.MapArray.from_arrays(numbers(offsets), names, values, type=kind)
+    return pa.MapArray.from_arrays(numbers(offsets), as_strings(names), as_strings(values), type=kind)
+
+
+def _properties_one_by_one(records: RecordBatch, kind: Any) -> Any:
+    """Names that are no UTF-8 may read alike, and no map has one twice."""
+    raw, spans = records.buffer.data, records.properties
+    places = zip(spans.starts.tolist(), spans.ends.tolist(), strict=True)
+    return pa.array([list(decode_properties(raw[start:end]).items()) for start, end in places], kind)
 
 
 def _msg_ids(records: RecordBatch, kind: Any) -> Any:

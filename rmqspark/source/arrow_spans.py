@@ -49,8 +49,23 @@ def binary_array(buffer: Bytes, spans: Spans) -> Any:
 
 
 def string_array(buffer: Bytes, spans: Spans) -> Any:
-    """The same as `string`. Bytes that are no UTF-8 pass as they are: one odd message must not stop a query."""
-    return as_strings(binary_array(buffer, spans))
+    """The same as `string`; bytes that are no UTF-8 become U+FFFD."""
+    values = binary_array(buffer, spans)
+    if is_text(values):
+        return as_strings(values)
+    return pa.array([value and value.decode("utf-8", "replace") for value in values.to_pylist()], pa.string())
+
+
+def is_text(values: Any) -> bool:
+    """Whether all values of a `binary` array are UTF-8. Of nearly all one look at their bytes says so."""
+    data = values.buffers()[2]
+    if data is None or data.to_pybytes().isascii():
+        return True
+    try:
+        as_strings(values).validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def binaries(values: Sequence[bytes]) -> Any:

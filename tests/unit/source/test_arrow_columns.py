@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from rmqspark.client.received import received_all
 from rmqspark.errors import InvalidArgument
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.records.compression import compress
@@ -71,6 +72,28 @@ FULL_ROW = {
 def test_every_column_of_a_message() -> None:
     """All that a message carries arrives in its column."""
     assert rows(EVERY_COLUMN, FULL) == [FULL_ROW]
+
+
+ODD = (
+    b"TAGS\x01\xff\x02KEYS\x01k\xfe1\x02UNIQ_KEY\x01\xfd\x02\xfc\x01a\x02\xfb\x01b\x02"
+    b"\xc3\xa4\x01\xc3\xa4\xf0\x9f\x98\x80\x02"
+)
+
+
+@pytest.mark.parametrize("beside", [[], [FULL], [FULL] * 300])
+def test_texts_that_are_no_utf_8(beside: list[bytes]) -> None:
+    """Read as whoever else reads them, RocketMQ's clients too: with a sign in the place of what is none. Handed on as
+    they are they would end whatever brings their column to Python, and nobody could tell for which message."""
+    odd = bytes(
+        encode_record(topic="orders", body=b"\xff", properties=ODD, queue_id=3, store_host=HOST, born_host=HOST)
+    )
+    found = rows(EVERY_COLUMN, *beside, odd, *beside)
+    (message,) = received_all(odd, "broker-a")
+    row = found.pop(len(beside))
+    assert found == [FULL_ROW] * (2 * len(beside))
+    assert (row["tags"], row["keys"], row["msgId"], row["body"]) == ("\ufffd", "k\ufffd1", "\ufffd", b"\xff")
+    assert (row["tags"], row["msgId"], dict(row["properties"])) == (message.tags, message.msg_id, message.properties)  # type: ignore[call-overload]
+    assert [name for name, _ in row["properties"]] == [*message.properties]  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("name", COLUMNS)
