@@ -85,7 +85,7 @@ def parted(batch: Any, now_ms: int) -> tuple[Any, Waiting | None]:
     levels, times_ms = (
         none if (given := _numbers(batch, name)) is None else given for name in ("delayLevel", "deliverTime")
     )
-    rest = batch.select([at for at, name in enumerate(batch.schema.names) if name not in DELAY_COLUMNS])
+    rest = batch.select([name for name in batch.schema.names if name not in DELAY_COLUMNS])
     waits = (levels > 0) | (times_ms > max(now_ms - CLOCKS_DIFFER_MS, 0))
     if not waits.any():
         return rest, None

@@ -70,10 +70,10 @@ def check_columns(schema: StructType, options: SinkOptions) -> None:
     """Raises InvalidArgument, naming the column, for a DataFrame that the sink cannot write as it is."""
     for field in schema.fields:
         _check_column(field.name, field.dataType)
-    twice = next((name for name in _ACCEPTED if schema.fieldNames().count(name) > 1), None)
-    if twice is not None:
-        raise InvalidArgument(f"There are two columns {twice!r}; keep one of them.")
     names = set(schema.fieldNames())
+    if len(names) < len(schema):  # which Spark would find out in each task
+        twice = next(name for name in schema.fieldNames() if schema.fieldNames().count(name) > 1)
+        raise InvalidArgument(f"There are two columns {twice!r}; keep one of them.")
     if not names & {"body", "value"}:
         raise InvalidArgument("There is no column to write.", hint="Name it body (or value): df.select(... AS body).")
     if {"body", "value"} <= names:

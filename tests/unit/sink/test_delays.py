@@ -58,15 +58,6 @@ def test_rows_without_delays_are_left_as_they_are() -> None:
     assert (rest.num_rows, waiting) == (2, None)
 
 
-def test_columns_that_are_ignored_may_have_one_name() -> None:
-    """As those of two reads that were joined: rows that wait have them, too."""
-    ignored = pa.array(["broker-a", "broker-b"])
-    columns = {"body": ignored, "delayLevel": pa.array([0, 3])}
-    rows = pa.RecordBatch.from_arrays([*columns.values(), ignored, ignored], [*columns, "brokerName", "brokerName"])
-    rest, waiting = parted(rows, NOW_MS)
-    assert rest.schema.names == waiting.batch.schema.names == ["body", "brokerName", "brokerName"]
-
-
 def test_what_waits_says_what_a_broker_would_have_it_say() -> None:
     """To the letter, and in the queue that a broker would put it into."""
     times = pa.array([0, NOON_MS, NOON_MS + 877])
