@@ -91,7 +91,10 @@ READ_COLUMNS: Final = (
 """What is taken from a row that has a body."""
 BODIES: Final = frozenset({"body", "value", "bodyBase64"})
 """A row with none of these is a body itself."""
-SOURCE_ONLY: Final = ("brokerName", "queueOffset", "msgId", "offsetMsgId", "bornTimestamp", "reconsumeTimes")
+SOURCE_ONLY: Final = (
+    *("brokerName", "queueOffset", "msgId", "offsetMsgId", "bornTimestamp", "reconsumeTimes"),
+    "bodyBytes",  # in what the console saves, and REST answers
+)
 """What an export has besides, and only a broker can say; left aside, as Spark's sink does."""
 
 

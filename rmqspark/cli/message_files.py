@@ -87,13 +87,13 @@ def _recorded(record: dict[str, Any], topic: str | None, place: str) -> Recorded
         message = from_object(str(target), record)
     if not is_message:
         return Recorded(message, place, None, None, None)
-    flag, level, time_ms = (_number(record, name, place) or 0 for name in ("flag", "delayLevel", "deliverTime"))
+    flag, level = (_number(record, name, place) or 0 for name in ("flag", "delayLevel"))
     return Recorded(
-        replace(message, flag=flag, delay_level=level, deliver_time_ms=time_ms),
+        replace(message, flag=flag, delay_level=level, deliver_time_ms=_time_ms(record, "deliverTime", place) or 0),
         place,
         _number(record, "queueId", place),
         _shard(record),
-        _number(record, "storeTimestamp", place),
+        _time_ms(record, "storeTimestamp", place),
     )
 
 
@@ -106,13 +106,25 @@ def _shard(record: dict[str, Any]) -> str | None:
     return None if shard is None else as_text(shard)
 
 
+def _time_ms(record: dict[str, Any], name: str, place: str) -> int | None:
+    """A time of a Parquet file, or as Spark and REST write it to JSON, without a zone in UTC; a number is in ms."""
+    value = record.get(name)
+    if isinstance(value, str) and value and not value.lstrip("+-").isdigit():
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError:
+            story = f"{place}: {name} {value!r:.60} is no time: milliseconds, or ISO 8601, are accepted."
+            raise DecodeError(story) from None
+    if isinstance(value, datetime):
+        return round((value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp() * 1_000)
+    return _number(record, name, place)
+
+
 def _number(record: dict[str, Any], name: str, place: str) -> int | None:
-    """A whole number; a time of a Parquet file in ms, without a zone in UTC."""
+    """A whole number; None where there is none."""
     value = record.get(name)
     if value is None or value == "":
         return None
-    if isinstance(value, datetime):
-        return round((value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp() * 1_000)
     with suppress(TypeError, ValueError, OverflowError):  # the last of infinity, which JSON's 1e999 is
         number = int(value)
         if (number == value or isinstance(value, str)) and abs(number) <= _MAX_INT64:

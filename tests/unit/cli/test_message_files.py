@@ -7,6 +7,7 @@ import os
 import random
 import resource
 import time
+from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from rmqspark.admin.console.exports import as_csv, jsonl
+from rmqspark.admin.schemas.messages import MessageView
 from rmqspark.cli.formats import READ_COLUMNS, SOURCE_ONLY
 from rmqspark.cli.message_files import Recorded, read_file
 from rmqspark.cli.message_writers import writing
@@ -66,6 +69,45 @@ def test_what_is_written_is_read_again(suffix: str, tmp_path: Path) -> None:
         Recorded(Message("t", b"\xff\x00", keys=[]), f"{file}, row 2", 0, None, 1),
     ]
     assert [recorded.message.topic for recorded in read_file(file, "other")] == ["other"] * 2
+
+
+@pytest.mark.parametrize("save", [jsonl, as_csv])
+def test_what_the_console_saves_is_read_too(save: Callable[[Any], bytes], tmp_path: Path) -> None:
+    """As JSONL, in which it has what REST answers, everything; as CSV all that has a column there."""
+    file, own = tmp_path / f"t.{save.__name__.removeprefix('as_')}", tmp_path / "own.jsonl"
+    file.write_bytes(save([MessageView.of(message) for message in MESSAGES]))
+    with writing(own) as writer:
+        for message in MESSAGES:
+            writer.write(message)
+    for saved, exported in zip(read_file(file, None), read_file(own, None), strict=True):
+        is_whole = save is jsonl
+        message = exported.message if is_whole else replace(exported.message, properties={}, flag=0)
+        expected = exported._replace(message=message, shard=exported.shard if is_whole else None)
+        assert saved._replace(place="") == expected._replace(place="")
+
+
+@pytest.mark.parametrize(
+    ("text", "time_ms"),
+    [
+        ("2023-11-14T22:13:20.123Z", 1_700_000_000_123),
+        ("2023-11-15 00:13:20.123+02:00", 1_700_000_000_123),
+        ("2023-11-14T22:13:20.123", 1_700_000_000_123),
+        ("1700000000123", 1_700_000_000_123),
+    ],
+)
+def test_times_as_text(text: str, time_ms: int, tmp_path: Path) -> None:
+    """As Spark and REST write them, in UTC where they name no zone, or in milliseconds."""
+    (tmp_path / "t.jsonl").write_text(json.dumps({"body": "x", "storeTimestamp": text, "deliverTime": text}))
+    (recorded,) = read_file(tmp_path / "t.jsonl", "t")
+    assert (recorded.store_timestamp_ms, recorded.message.deliver_time_ms) == (time_ms, time_ms)
+
+
+@pytest.mark.parametrize("text", ["-10m", "noon", "2023-13-01"])
+def test_texts_that_are_no_times(text: str, tmp_path: Path) -> None:
+    """The error says what is one."""
+    (tmp_path / "t.jsonl").write_text(json.dumps({"body": "x", "deliverTime": text}))
+    with pytest.raises(DecodeError, match=f"row 1: deliverTime '{text}' is no time: .*ISO 8601"):
+        list(read_file(tmp_path / "t.jsonl", "t"))
 
 
 def test_a_file_that_was_not_finished_is_not_there(tmp_path: Path) -> None:
