@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rmqspark.client.futures import asked
 from rmqspark.client.patience import patiently
 from rmqspark.errors import NoPermission, NotSupported, RmqError, TopicNotFound
-from rmqspark.protocol.names import check_sendable
+from rmqspark.protocol.names import MAX_TOPIC_LENGTH, check_sendable
 from rmqspark.sink.bulk_send import STOCK_BATCH_BYTES
 from rmqspark.sink.delays import Longest
 
@@ -70,8 +70,11 @@ class Targets:
             return self._options.batch_bytes
         return min(self._options.batch_bytes, STOCK_BATCH_BYTES)
 
-    def take_topics(self, topics: Iterable[str]) -> bool:
-        """Whether all brokers that answer of these topics take rows for many queues at once."""
+    def take_topics(self, topics: Sequence[str]) -> bool:
+        """Whether all brokers that answer of these topics take rows for many queues at once: none for topics of dead
+        letters whose names are longer than those of others may be."""
+        if max(map(len, topics)) > MAX_TOPIC_LENGTH:
+            return False
         names = _broker_names(queue for topic in topics for queue in self.answering(topic))
         return all(self._able(name).topics_send for name in names)
 

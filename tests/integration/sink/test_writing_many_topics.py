@@ -79,6 +79,17 @@ def test_each_topic_gets_its_rows(mq: LocalCluster, kind: type[ClusterClient], b
         assert len(ids) == ROWS
 
 
+def test_names_of_any_length_that_topics_have(mq: LocalCluster) -> None:
+    """Those of dead letters may be twice as long as others; a column that names some writes to them all the same."""
+    topics = [f"%DLQ%{'d' * 250}", "t" * 127, f"%DLQ%{'e' * 123}"]
+    rows = pa.record_batch({"body": pa.array([b"1", b"2", b"3"]), "topic": pa.array(topics)})
+    with Rmq(mq) as rmq, ClusterClient(mq.namesrv) as client:
+        for topic in topics:
+            rmq.create_topic(topic, queues=1)
+        assert WriteTask(client, SinkOptions(), AtLeastOnce(client)).write([rows]).rows == len(topics)
+        assert [message.body for topic in topics for message in rmq.messages(topic)] == [b"1", b"2", b"3"]
+
+
 def test_a_batch_without_rows(mq: LocalCluster) -> None:
     """Names no topic, and is no error."""
     nothing = pa.record_batch({"body": pa.array([], pa.string()), "topic": pa.array([], pa.string())})
