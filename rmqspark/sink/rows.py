@@ -15,6 +15,7 @@ from zlib_ng.zlib_ng import crc32
 from rmqspark.protocol.buffers.columns import Column, MapColumn
 from rmqspark.protocol.bulk.bulk_rows import BulkRows
 from rmqspark.protocol.bulk.row_properties import RowProperties
+from rmqspark.protocol.headers.bulk import MAX_KEYS
 from rmqspark.protocol.records.body_crcs import body_crcs, crcs_of, long_rows
 from rmqspark.protocol.records.properties import Property
 from rmqspark.protocol.records.property_builder import build_properties
@@ -37,7 +38,11 @@ CRC_BYTES = 4
 CRC_BLOCK_ROWS = 1024  # bodies that are Python objects at the same time
 PLAIN_COLUMNS = {"tags": Property.TAGS, "keys": Property.KEYS, "shardingKey": Property.SHARDING_KEY}
 
+_BLANK = ord(" ")
 _GROWTH = 4  # so the largest `batchBytes` become what a broker makes records of at once, and no more
+_KEY_BYTES = (
+    32  # that each key counts for: the largest `batchBytes` have as many as a broker enters at once, and no more
+)
 _PROPERTY_COLUMNS = {"properties"} | PLAIN_COLUMNS.keys()
 
 
@@ -48,13 +53,14 @@ def is_plain(names: Iterable[str]) -> bool:
 
 class Rows:
     """The rows of one batch, ready to be sent. `sizes` are those of what travels; small bodies count for more, since
-    the broker makes whole records of them."""
+    the broker makes whole records of them, and so do many keys, each of which it enters into its index."""
 
     def __init__(
         self, batch: Any, topic: str, ids: IdRange, compression: str, more: Mapping[str, Any] | None = None
     ) -> None:
         """`more`: Arrow texts by property, of rows that say more than their columns."""
         self.topic = topic
+        key_counts = _many_keys(batch.column("keys")) if "keys" in batch.schema.names else None
         array = _as_binary(batch.column(body_name(batch)))
         bodies = column(array)
         self.bodies, self.sys_flags = compressed(bodies, compression)
@@ -78,6 +84,8 @@ class Rows:
         else:
             self._encoded = _encoded(batch, unique_keys(ids.prefix, ids.sequences(batch.num_rows)), {})
             self.sizes = records + self._encoded.spans().lengths
+        if key_counts is not None:
+            self.sizes = np.maximum(self.sizes, key_counts * _KEY_BYTES)
 
     def bulk(
         self, queue: MessageQueue, first: int, end: int, *, born_timestamp_ms: int, born_host: bytes, out: Bytes | None
@@ -194,7 +202,7 @@ def _column_of(batch: Any, name: str) -> Any:
 
 def _joined(keys: Any) -> Any:
     """Several keys of a message are one property, blanks between them; null and empty ones among them do not count."""
-    if not pa.types.is_list(keys.type) and not pa.types.is_large_list(keys.type):
+    if not _is_list(keys):
         return keys
     from pyarrow.compute import binary_join  # dear to import, and most rows have one key or none
 
@@ -213,6 +221,30 @@ def _of_kept_items(lists: Any) -> Any:
     if not kept.all():
         items = items.filter(pa.array(kept))
     return pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), items)
+
+
+def _many_keys(keys: Any) -> NDArray[np.int64] | None:
+    """How many keys each row has, at most; None where all of them have no more than may be sent at once."""
+    if _is_list(keys):
+        offsets = keys.offsets
+        is_many = offsets[-1].as_py() - offsets[0].as_py() > MAX_KEYS
+        return _steps(np.asarray(offsets)) if is_many else None
+    texts = column(keys)
+    first, end = int(texts.offsets[0]), int(texts.offsets[-1])
+    is_blank = texts.values[first:end] == _BLANK
+    if np.count_nonzero(is_blank) + len(keys) <= MAX_KEYS:
+        return None
+    return _steps(np.searchsorted(np.flatnonzero(is_blank) + first, texts.offsets)) + 1
+
+
+def _steps(counts: NDArray[Any]) -> NDArray[np.int64]:
+    """From each to the next."""
+    steps: NDArray[np.int64] = counts[1:].astype(np.int64) - counts[:-1]
+    return steps
+
+
+def _is_list(keys: Any) -> bool:
+    return bool(pa.types.is_list(keys.type) or pa.types.is_large_list(keys.type))
 
 
 def _pairs(batch: Any) -> MapColumn | None:

@@ -13,6 +13,9 @@ from rmqspark.protocol.headers.types import Header, Int32, Int64
 
 TO_THE_END: Final = (1 << 63) - 1
 """The `endOffset` of a range that has none."""
+MAX_KEYS: Final = 1 << 18
+"""Keys of the messages that one request stores: each is two bytes of it at least, and some sixty while it is being
+entered."""
 MAX_READ_BYTES: Final = 15 << 20
 """Of the records in an answer to a bulk read. Clients take frames of 16 MiB, and the sizes of records are in one, too:
 four bytes for 91 or more."""

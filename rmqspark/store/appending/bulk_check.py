@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from rmqspark.errors import InvalidMessage
 from rmqspark.protocol.bulk.topic_rows import records_bytes
+from rmqspark.protocol.headers.bulk import MAX_KEYS
 from rmqspark.protocol.names import MAX_TOPIC_LENGTH, check_topic
 from rmqspark.protocol.records.record import SysFlag
 from rmqspark.store.index.index_keys import has_more_keys, rows_have_more_keys
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
     from rmqspark.protocol.bulk.bulk_rows import BulkRows
     from rmqspark.protocol.bulk.topic_rows import TopicRun
     from rmqspark.protocol.records.record_batch import RecordBatch
-
-MAX_KEYS: Final = 1 << 18
-"""Keys of one bulk: each is two bytes of it at least, and some sixty while it is being entered."""
 
 MAX_RECORDS_BYTES: Final = 32 << 20
 """Of the records that rows are made into: twice what fits into a frame."""

@@ -14,11 +14,14 @@ from rmqspark.protocol.bulk.bulk_rows import BulkRows
 from rmqspark.protocol.names import MAX_BODY_BYTES
 from rmqspark.protocol.records.compression import decompress
 from rmqspark.protocol.records.record import Record, decode_record
+from rmqspark.protocol.records.record_batch import RecordBatch
 from rmqspark.protocol.records.record_builder import EncodedRecords
 from rmqspark.protocol.records.unique_keys import IdRange
 from rmqspark.sink.dealing import evenly
 from rmqspark.sink.rows import Rows
-from rmqspark.store.appending.bulk_check import check_rows
+from rmqspark.store.appending.bulk_check import check_keys, check_rows
+
+MAP = pa.map_(pa.string(), pa.string())
 
 
 def records(batch: Any, compression: str = "none", first: int = 0) -> list[Record]:
@@ -162,3 +165,35 @@ def test_large_bodies_are_compressed_when_asked_for(kind: str) -> None:
     assert (found[0].body, found[0].sys_flag) == (b"small", 0)
     assert len(found[1].body) < len(large)
     assert decompress(found[1].body, found[1].sys_flag, 1 << 20) == large
+
+
+@pytest.mark.parametrize("batch_bytes", [1 << 20, 8 << 20])
+@pytest.mark.parametrize("more", [{}, {"properties": pa.array([[("a", "b")]] * 60_000, MAP)}], ids=["keys", "all"])
+@pytest.mark.parametrize(
+    "keys",
+    [
+        pa.array(["k0000000 k0000001 k0000002 k0000003 k0000004 k0000005"] * 60_000),
+        pa.array([" ".join("abcdefghijklmnopqrstuvwxyz")] * 60_000),
+        pa.array([[*"abcdefghijklmnopqrstuvwxyz"]] * 60_000),
+        pa.array([None if row % 2 else "a b c d e f g h i j k l" for row in range(60_000)]),
+    ],
+    ids=["words", "letters", "list", "nulls"],
+)
+def test_many_keys_do_not_become_more_than_a_broker_enters(keys: Any, more: dict[str, Any], batch_bytes: int) -> None:
+    """Few bytes may be many entries of its index, of which a bulk may bring so many: they are sent in several."""
+    batch = pa.record_batch({"body": pa.array([b"x"] * 60_000), "keys": keys, **more})
+    rows, queue = Rows(batch, "t", IdRange("0" * 20, 0), "none"), MessageQueue("t", "broker-a", 0)
+    for first, end in evenly(rows.sizes, batch_bytes):
+        bulk = rows.bulk(queue, first, end, born_timestamp_ms=17, born_host=bytes(8), out=None)
+        if isinstance(bulk, BulkRows):
+            check_rows(bulk, "t", 4 << 20)
+        else:
+            check_keys(RecordBatch.from_sizes(bulk.buffer, bulk.sizes))
+
+
+def test_one_key_of_each_row_costs_no_room() -> None:
+    """As nearly all rows have it: what is sent together is bounded by bytes alone."""
+    bodies, keys = pa.array([b"x"] * 3), pa.array(["k", "", None])
+    with_keys = Rows(pa.record_batch({"body": bodies, "keys": keys}), "t", IdRange("0" * 20, 0), "none")
+    with_tags = Rows(pa.record_batch({"body": bodies, "tags": keys}), "t", IdRange("0" * 20, 0), "none")
+    assert with_keys.sizes.tolist() == with_tags.sizes.tolist()

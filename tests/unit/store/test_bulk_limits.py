@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from rmqspark.errors import InvalidMessage
+from rmqspark.protocol.headers.bulk import MAX_KEYS
 from rmqspark.protocol.records.record import encode_record
 from rmqspark.protocol.records.record_batch import RecordBatch
-from rmqspark.store.appending.bulk_check import MAX_KEYS, check_bulk
+from rmqspark.store.appending.bulk_check import check_bulk
 from rmqspark.store.index.index_keys import has_more_keys
 
 
