@@ -28,6 +28,7 @@ _KNOWN = frozenset({*READ_COLUMNS, *SOURCE_ONLY})
 _COLUMNS_NAMED = 8
 _MAX_INT64 = (1 << 63) - 1
 _ALIKE = 0.65  # as Spark's sink has it
+_SECONDS = range(10**8, 10**11)  # as there, too
 
 
 class Recorded(NamedTuple):
@@ -89,7 +90,7 @@ def _recorded(record: dict[str, Any], topic: str | None, place: str) -> Recorded
         return Recorded(message, place, None, None, None)
     flag, level = (_number(record, name, place) or 0 for name in ("flag", "delayLevel"))
     return Recorded(
-        replace(message, flag=flag, delay_level=level, deliver_time_ms=_time_ms(record, "deliverTime", place) or 0),
+        replace(message, flag=flag, delay_level=level, deliver_time_ms=_deliver_time_ms(record, place)),
         place,
         _number(record, "queueId", place),
         _shard(record),
@@ -104,6 +105,14 @@ def _shard(record: dict[str, Any]) -> str | None:
     given = record.get("shardingKey")
     shard = stored if given is None or given == "" else given
     return None if shard is None else as_text(shard)
+
+
+def _deliver_time_ms(record: dict[str, Any], place: str) -> int:
+    """Not in seconds: they would be long past."""
+    time_ms = _time_ms(record, "deliverTime", place) or 0
+    if time_ms in _SECONDS and not isinstance(record["deliverTime"], datetime):
+        raise DecodeError(f"{place}: deliverTime {time_ms} looks like seconds since 1970, and is in milliseconds.")
+    return time_ms
 
 
 def _time_ms(record: dict[str, Any], name: str, place: str) -> int | None:

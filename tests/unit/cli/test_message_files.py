@@ -102,6 +102,20 @@ def test_times_as_text(text: str, time_ms: int, tmp_path: Path) -> None:
     assert (recorded.store_timestamp_ms, recorded.message.deliver_time_ms) == (time_ms, time_ms)
 
 
+@pytest.mark.parametrize("value", [1_800_000_000, "1800000000", 1.8e9])
+def test_a_deliver_time_in_seconds(value: object, tmp_path: Path) -> None:
+    """As time.time() gives it: in milliseconds it would be long past, and the message not wait at all. Small numbers
+    are as they are, and so is when a message was stored: a replay goes by what lies between."""
+    (tmp_path / "t.jsonl").write_text(json.dumps({"body": "x", "deliverTime": 5, "storeTimestamp": value}))
+    (recorded,) = read_file(tmp_path / "t.jsonl", "t")
+    assert (recorded.message.deliver_time_ms, recorded.store_timestamp_ms) == (5, 1_800_000_000)
+    (tmp_path / "t.jsonl").write_text(json.dumps({"body": "x", "deliverTime": value}))
+    with pytest.raises(
+        DecodeError, match="row 1: deliverTime 1800000000 looks like seconds since 1970, and is in mill"
+    ):
+        list(read_file(tmp_path / "t.jsonl", "t"))
+
+
 @pytest.mark.parametrize("text", ["-10m", "noon", "2023-13-01"])
 def test_texts_that_are_no_times(text: str, tmp_path: Path) -> None:
     """The error says what is one."""
