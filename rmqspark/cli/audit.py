@@ -42,9 +42,10 @@ def audit(
 
     Shows per batch what was read, committed and written, and counts gaps and duplicates. What was skipped or read
     again because the group was set to another place, or the topic made anew, is told, and is neither; so is a version
-    that foreachBatch has not written.
+    that foreachBatch has not written. What is known of a batch expires with the messages of its time
+    (file_reserved_time): of older ones nothing is shown.
 
-    Exit code 0 there are none, 1 there are some, 3 there is no such query, 4 who knows of it does not answer.
+    Exit code 0 there are none, 1 there are some, 3 nothing is known of such a query, 4 who knows of it does not answer.
 
     Example: rmq audit billing --json
     """

@@ -41,7 +41,7 @@ class Proof:
 def proof(client: ClusterClient, query: str) -> Proof:
     """Of a query by its id, which is known for good, its name or group; or of a transactional id.
 
-    NotFound where no batch of it was committed exactly-once.
+    NotFound where no batch of it was committed exactly-once, or all that is known of them has expired.
     """
     batches = _batches(client, query)
     return Proof(query, batches, findings(batches), resets(batches), unwritten(batches))
@@ -55,8 +55,8 @@ def _batches(client: ClusterClient, query: str) -> list[AuditedBatch]:
         batches = audited_batches(client, query_id=seen.known.queryId)
     if not batches:
         raise NotFound(
-            f"No batch of {query!r} was committed exactly-once here.",
+            f"No batch of {query!r} is known that was committed exactly-once here.",
             hint="It takes a query's id (the same after every restart), its name or group (rmq spark list), or a "
-            "transactional id (rmq txn list).",
+            "transactional id (rmq txn list). What is known of a batch expires with the messages of its time.",
         )
     return batches

@@ -95,7 +95,7 @@ WITH_A_CLUSTER = [
     ("txn describe nobody", FAILED, r"No broker knows transactional id 'nobody'"),
     ("txn rollback nobody --yes", FAILED, r"No broker knows transactional id 'nobody'"),
     ("spark diagnose nobody", FAILED, r"No broker has heard of a query 'nobody'.*\(4 letters or more\)"),
-    ("audit nobody", NO_SUCH_QUERY, r"No batch of 'nobody' was committed"),
+    ("audit nobody", NO_SUCH_QUERY, r"No batch of 'nobody' is known"),
     ("bench --topic nowhere", FAILED, r"'nowhere' does not exist"),
     ("bench --stage odd", WRONG_COMMAND_LINE, r"--stage 'odd' is none of"),
     ("message query nowhere --key x", FAILED, r"'nowhere' does not exist"),

@@ -33,6 +33,9 @@ from rmqspark.txn.coordinator.events import (
 )
 from rmqspark.txn.coordinator.journal import Journal
 from rmqspark.txn.coordinator.ledger import Ledger
+from rmqspark.txn.coordinator.report import Reports
+from rmqspark.txn.coordinator.rollout import Rollout
+from rmqspark.txn.coordinator.uptime import Uptime
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -114,6 +117,10 @@ def desk() -> Desk:
 
 def opened(epoch: int = 1, name: str = T) -> RunOpened:
     return RunOpened(name, "q", f"r{epoch}", epoch, 0)
+
+
+def decided(version: int) -> Decided:
+    return Decided(T, 1, version, TxnDecision("q", {"a": [HeldAttempt(0, "x", 1, 1)]}, rows=1), 0, "driver")
 
 
 @awaited
@@ -265,6 +272,29 @@ async def test_an_idle_id_survives_the_retention_of_the_log(desk: Desk) -> None:
     assert desk.store.queues.min_offset(TXN_LEDGER_TOPIC, 0) > 0
     desk.lose_power()
     assert desk.ledger.require(T).epoch == 1
+
+
+@awaited
+async def test_an_audit_goes_back_as_far_as_the_log(desk: Desk) -> None:
+    """Batches whose records have expired are told of no more; those that came since are."""
+    rollout = Rollout(desk.ledger, pytest.fail, desk.clock, lambda: pytest.fail("nothing is completed"))
+    reports = Reports("a", desk.ledger, desk.journal, rollout, Uptime(desk.clock, 0))
+
+    def told() -> list[int]:
+        return [batch.version for batch in reports.batches(T, None, 100, None).batches]
+
+    desk.journal.record([opened()])
+    for version in range(3):
+        desk.journal.record([decided(version)])
+        desk.journal.record(desk.ledger.completed(T, version, {"a": []}))
+    assert told() == [0, 1, 2]
+    desk.fill(20 << 10)
+    await desk.restate()
+    desk.clock.advance(hours=2)
+    desk.expire()
+    assert told() == []
+    desk.journal.record([decided(3)])
+    assert told() == [3]
 
 
 @awaited
