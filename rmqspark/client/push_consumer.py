@@ -183,8 +183,9 @@ class PushConsumer(ClosedByWith):
 
         `tags` is an expression like "paid || shipped"; `sql`, instead, one like "price > 10 AND region = 'EU'" over the
         messages' properties. Of a topic that does not exist yet everything is consumed when it does. When this returns,
-        what is sent from now on is consumed by the group. Raises InvalidName, InvalidFilter, and Unreachable where no
-        name server answers: then it is subscribed all the same, and consumed when one does.
+        or, before the start, when `start` does, what is sent from then on is consumed by the group. Raises InvalidName,
+        InvalidFilter, and Unreachable where no name server answers: then it is subscribed all the same, and consumed
+        when one does.
         """
         with self._turn:
             self._check_open()

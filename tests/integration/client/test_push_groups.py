@@ -63,6 +63,17 @@ def test_a_member_that_is_cut_off_is_replaced(mq: LocalCluster, topic: str, prod
         dies.close()
 
 
+def test_subscribed_before_the_start_a_group_begins_with_it(mq: LocalCluster, topic: str, producer: Producer) -> None:
+    """No broker has heard of the group before that: what is sent until then is not for it, and all that comes after."""
+    heard = Listener()
+    consumer = PushConsumer(mq.namesrv, "subscribed-early", listener=heard)
+    consumer.subscribe(topic)
+    send(producer, topic, 8)
+    with consumer:
+        sent = send(producer, topic, 8, first=8)
+        assert sorted(heard.wait(8)) == sorted(sent)
+
+
 def test_tags_and_sql(mq: LocalCluster, topic: str, producer: Producer) -> None:
     """Tags that share a hash code with one that is wanted do not slip in."""
     for number, tags in enumerate(["Aa", "BB", "C", None]):
