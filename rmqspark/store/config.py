@@ -51,7 +51,9 @@ class StoreConfig:
         40, "Share of the machine's memory within which a message counts as recent.", unit="percent", at_most=100
     )
     file_reserved_time: int = setting(72, "How long messages are kept.", unit="h", at_least=0, live=True)
-    delete_when: str = setting("04", "Hours of the day, separated by ;, in which expired files are deleted.", live=True)
+    delete_when: str = setting(
+        "04", "Hours of the machine's day, separated by ;, in which expired files are deleted.", live=True
+    )
     disk_max_used_space_ratio: int = setting(
         75, "Above this, expired files are deleted at any hour.", unit="percent", at_most=100, live=True
     )

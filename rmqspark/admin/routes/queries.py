@@ -20,7 +20,8 @@ router = APIRouter(prefix="/spark/queries", tags=["Spark"])
 def get_queries(
     desk: TheDesk, limit: Limit = USUAL, cursor: Cursor = None, past: bool = False
 ) -> PartialPage[QuerySummary]:
-    """The queries, those that run first; with `past` those not heard of for ten minutes, too."""
+    """The queries, those that run first; with `past` those, too, that have stopped, or have no listener to say so, and
+    were not heard of for ten minutes."""
     silence = Silence()
     queries = look.queries(desk.cluster, silence, past=past)
     page = listed(queries, lambda query: [STATES.index(query.state), query.query_id], limit, cursor)
