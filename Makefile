@@ -28,7 +28,7 @@ demo: need-java $(READY) ## 336,776 flights through a queue and Spark, killed on
 	@$(BIN)/rmq demo
 
 # Three at a time on two cores, for many tests wait for processes and disks; with Spark, whose tests do not, two.
-test: need-java $(READY) $(VENV)/compiled-spark ## all tests but those that need a Java client or measure
+test: need-java $(READY) $(VENV)/compiled-spark ## all tests but those that need a Java client or a browser, or measure
 	@$(BIN)/python -m pytest -q -n 3 --dist worksteal -m "not spark and not java and not benchmark and not browser" $(PASSED_OVER)
 	@SPARK_HOME=$(CURDIR)/$(COMPILED_SPARK) $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "spark and not benchmark" $(SPARK_TESTS)
 
