@@ -77,9 +77,9 @@ def _show(shown: Proof) -> None:
     print()
     for finding in (*shown.resets, *shown.unwritten, *shown.findings):
         print(safe(f"{finding.kind} in version {finding.version} of {finding.transactional_id}: {finding.story}"))
-    committed = sum(batch.rows for batch in batches)
+    committed, first_ms = sum(batch.rows for batch in batches), min(batch.decidedAtMs for batch in batches)
     print(
-        f"{counted(len(batches), 'batch', 'batches')}: {_read(batches)}, "
+        f"{counted(len(batches), 'batch', 'batches')} since {time_text(first_ms)}: {_read(batches)}, "
         f"{counted(committed, 'row')} committed; {_total(shown)}."
     )
     unconfirmed = sum(not batch.completed for batch in batches)

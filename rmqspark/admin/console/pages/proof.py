@@ -51,7 +51,10 @@ def show(visit: Visit, view: ProofView) -> Node:
         section(
             "Batches",
             _batches(visit, view.batches[begin:end][::-1]),
-            notes(f"{end - begin} of {len(view.batches):,}, the newest first; the numbers above are of all."),
+            notes(
+                f"{end - begin} of {len(view.batches):,}, the newest first; the numbers above are of all. "
+                "What is known of a batch expires with the messages of its time."
+            ),
             pager(visit, str(begin) if begin else None),
         ),
         section("On purpose", _findings(visit, "On purpose", view.told)) if view.told else h("div"),
