@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -29,7 +30,7 @@ class RmqDataSource(DataSource):
         """MissingExtra without PyArrow: `load()` says so, or Spark's processes end later without a word to the user."""
         super().__init__(options)
         if find_spec("pyarrow") is None:
-            raise MissingExtra("PyArrow", "spark")
+            raise MissingExtra("PyArrow", "spark", interpreter=sys.executable)
 
     @classmethod
     def name(cls) -> str:

@@ -110,8 +110,15 @@ class NotThereYet(NotSupported):
 class MissingExtra(RmqError):
     """A library that an extra of the package brings is not installed."""
 
-    def __init__(self, library: str, extra: str) -> None:
-        super().__init__(f"{library} is not installed.", hint=f"Install it with: pip install 'rmqspark[{extra}]'")
+    def __init__(self, library: str, extra: str, *, interpreter: str | None = None) -> None:
+        """`interpreter` is that of a worker of Spark's, which need not be the one that the user has installed it in."""
+        where, besides = "", ""
+        if interpreter is not None:
+            where = f" for {interpreter}, which Spark runs"
+            besides = ", or set PYSPARK_PYTHON to the interpreter that has it before the session starts"
+        super().__init__(
+            f"{library} is not installed{where}.", hint=f"Install it with: pip install 'rmqspark[{extra}]'{besides}"
+        )
         self.extra = extra
 
 

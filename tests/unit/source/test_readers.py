@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import socket
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -32,8 +33,10 @@ PARTS: dict[str, Callable[[], object]] = {
 def test_a_session_without_pyarrow_is_told_what_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """PySpark does not ask for PyArrow, and its process that plans a read would be gone without a word."""
     monkeypatch.setattr(datasource, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtra, match="PyArrow is not installed"):
+    with pytest.raises(MissingExtra, match="PyArrow is not installed") as refused:
         RmqDataSource({"subscribe": "t"})
+    assert sys.executable in str(refused.value)  # which is Spark's choice: often the python3 of PATH
+    assert "PYSPARK_PYTHON" in (refused.value.hint or "")
 
 
 @pytest.mark.parametrize("part", PARTS)
