@@ -10,7 +10,7 @@ import typer
 from typer.exceptions import TyperException
 
 from rmqspark.cli.commands import Group, VerbGroup
-from rmqspark.cli.options import Json, Namesrv
+from rmqspark.cli.options import Expect, Json, Namesrv
 from rmqspark.cli.output import complain, json_text, print_json, safe
 from rmqspark.cli.streams import discard_output
 from rmqspark.cli.thresholds import EXIT_CODES, OK, UNKNOWN, Thresholds, worst
@@ -132,18 +132,19 @@ def dlq(
 def cluster(
     warn: Annotated[str, typer.Option(help="Taken for one command line for all checks; changes nothing.")] = "30s",
     crit: Annotated[str, typer.Option(help="The same.")] = "5m",
+    expect: Expect = None,
     namesrv: Namesrv = None,
     as_json: Json = False,
 ) -> None:
-    """Whether all servers are well, as rmq cluster health says it. Example: rmq check cluster --json
+    """Whether all servers are well, as rmq cluster health says it. Example: rmq check cluster --expect broker-a
 
     What is wrong with a server is a warning or critical by itself: there is no figure that --warn and --crit could be
-    compared with.
+    compared with. A broker that has gone is missed only where it is expected: nothing else knows that it was there.
     """
     from rmqspark.cli.cluster import look, problem_documents
 
     Thresholds.parse(warn, crit)
-    found, summary = look(namesrv)
+    found, summary = look(namesrv, expect)
     state = worst([problem.severity for problem in found])
     story = _joined([f"{problem.subject}: {problem.story}" for problem in found]) if found else summary
     _end("cluster", state, story, {"problems": problem_documents(found)}, as_json=as_json)

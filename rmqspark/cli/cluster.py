@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from rmqspark.cli.commands import VerbGroup
-from rmqspark.cli.options import Json, Namesrv
+from rmqspark.cli.options import Expect, Json, Namesrv
 from rmqspark.cli.output import print_json, print_table, safe
 from rmqspark.cli.slaves import SLAVE_COLUMNS, slave_document, slave_row
 from rmqspark.cli.thresholds import EXIT_CODES
@@ -66,11 +66,14 @@ def info(namesrv: Namesrv = None, as_json: Json = False) -> None:
 
 
 @app.command("health")
-def health(namesrv: Namesrv = None, as_json: Json = False) -> None:
-    """Says what is wrong: exit code 0 nothing, 1 a warning, 2 critical. Example: rmq cluster health --json"""
+def health(expect: Expect = None, namesrv: Namesrv = None, as_json: Json = False) -> None:
+    """Says what is wrong: exit code 0 nothing, 1 a warning, 2 critical. Example: rmq cluster health --json
+
+    A broker whose process has ended is not registered any more, and nothing is wrong without it unless you --expect it.
+    """
     from rmqspark.client.cluster_problems import worst
 
-    found, summary = look(namesrv)
+    found, summary = look(namesrv, expect)
     if as_json:
         print_json({"state": worst(found), "problems": problem_documents(found)})
     elif not found:
@@ -80,7 +83,7 @@ def health(namesrv: Namesrv = None, as_json: Json = False) -> None:
     raise typer.Exit(EXIT_CODES[worst(found)])
 
 
-def look(namesrv: str | None) -> tuple[list[Problem], str]:
+def look(namesrv: str | None, expected: list[str] | None) -> tuple[list[Problem], str]:
     """What is wrong, the worst first, and what servers there are; that no name server answers is a problem, too."""
     from rmqspark.client.admin import AdminClient
     from rmqspark.client.cluster_problems import CRITICAL, Problem, problems
@@ -90,7 +93,7 @@ def look(namesrv: str | None) -> tuple[list[Problem], str]:
             status = admin.cluster_status()
         except Unreachable as error:
             return [Problem(CRITICAL, "name servers", error.message)], ""
-    return problems(status), _summary(status)
+    return problems(status, expected or ()), _summary(status)
 
 
 def problem_documents(found: list[Problem]) -> list[dict[str, str]]:

@@ -54,6 +54,10 @@ Namesrv = Annotated[
         callback=_namesrv,
     ),
 ]
+Expect = Annotated[
+    list[str] | None,
+    typer.Option(metavar="BROKER", help="A broker that has to be there: critical without it. May be repeated."),
+]
 OwnNamesrv = Annotated[  # of what joins a cluster, or loads it
     str | None,
     typer.Option(

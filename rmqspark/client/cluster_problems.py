@@ -9,7 +9,7 @@ from rmqspark.client.cluster_status import whole
 from rmqspark.protocol.names import MASTER_ID
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from rmqspark.client.cluster_status import BrokerStatus, ClusterStatus
     from rmqspark.client.replicas import SlaveStatus
@@ -34,9 +34,12 @@ class Problem:
     story: str
 
 
-def problems(status: ClusterStatus) -> list[Problem]:
-    """What is wrong, the worst first."""
+def problems(status: ClusterStatus, expected: Iterable[str] = ()) -> list[Problem]:
+    """What is wrong, the worst first. `expected` are brokers that have to be registered: name servers forget the others
+    with all that they had."""
     found = [*_about_name_servers(status), *_about_routes(status)]
+    there = {broker.name for broker in status.brokers}
+    found += (Problem(CRITICAL, name, "is not registered") for name in dict.fromkeys(expected) if name not in there)
     if not status.brokers:
         found.append(Problem(CRITICAL, "brokers", "none is registered"))
     for broker in status.brokers:

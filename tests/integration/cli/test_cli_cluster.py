@@ -72,6 +72,19 @@ def test_a_broker_that_takes_no_messages(processes: Processes) -> None:
         assert "none is registered" in nobody.out
 
 
+def test_a_broker_that_has_gone_is_missed_where_it_is_expected(processes: Processes) -> None:
+    """Name servers forget one whose process has ended: who does not name it hears that nothing is wrong."""
+    both = ("--expect", "broker-a", "--expect", "broker-b")
+    with cluster(brokers=2) as mq:
+        assert processes.run("cluster", "health", *both, RMQ_NAMESRV=mq.namesrv).code == 0
+        mq.stop_broker("broker-b")
+        assert processes.run("cluster", "health", RMQ_NAMESRV=mq.namesrv).code == 0
+        missed = processes.run("cluster", "health", *both, RMQ_NAMESRV=mq.namesrv)
+        assert (missed.code, missed.out) == (2, "critical  broker-b: is not registered\n")
+        watched = processes.run("check", "cluster", *both, RMQ_NAMESRV=mq.namesrv)
+        assert (watched.code, watched.out) == (2, "CRITICAL: broker-b: is not registered\n")
+
+
 def test_a_broker_that_is_registered_and_does_not_answer(processes: Processes) -> None:
     """Critical, by name, and the others are told of all the same."""
     with cluster(brokers=1) as mq, silent_broker(mq.namesrv, "broker-x", "one", "two"):
