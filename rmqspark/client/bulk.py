@@ -37,13 +37,17 @@ SIZE_BYTES = 4
 
 
 class BulkChunk(NamedTuple):
-    """Records of one queue, back to back in queue order, and the size of each; where to go on reading."""
+    """Records of one queue, back to back in queue order, and the size of each; where to go on reading.
+
+    `topic_deleted_ms` is when a topic of this name was last deleted, 0 if never; None where the broker does not know.
+    """
 
     next_offset: int
     min_offset: int
     max_offset: int
     sizes: NDArray[np.int32]
     records: memoryview
+    topic_deleted_ms: int | None = None
 
 
 class BulkWanted(TypedDict, total=False):
@@ -144,7 +148,15 @@ def _bulk_chunk(response: Response, where: str, queue_offset: int) -> BulkChunk:
             next_offset=header.nextBeginOffset,
         )
     sizes, records = split_sizes(memoryview(response.body), header.count)
-    return BulkChunk(header.nextBeginOffset, header.minOffset, header.maxOffset, sizes, records)
+    deleted_ms = header.topicDeleted
+    return BulkChunk(
+        header.nextBeginOffset,
+        header.minOffset,
+        header.maxOffset,
+        sizes,
+        records,
+        None if deleted_ms is None or deleted_ms < 0 else deleted_ms,
+    )
 
 
 def split_sizes(body: memoryview, count: int) -> tuple[NDArray[np.int32], memoryview]:

@@ -38,7 +38,7 @@ class Ask(Enum):
 
 
 class Fetched(NamedTuple):
-    """What one request brought, not yet decoded. `sizes` of the records where the broker told them; of pulls
+    """What one request brought, not yet decoded. `sizes` of the records where the broker told them, and
     `topic_deleted_ms`, when a topic of this name was last deleted."""
 
     next_offset: int

@@ -226,7 +226,7 @@ class Fetcher:
 
 
 def _from_bulk(chunk: BulkChunk) -> Fetched:
-    return Fetched(chunk.next_offset, chunk.max_offset, chunk.records, chunk.sizes)
+    return Fetched(chunk.next_offset, chunk.max_offset, chunk.records, chunk.sizes, chunk.topic_deleted_ms)
 
 
 def _as_moved(error: BaseException) -> BaseException:

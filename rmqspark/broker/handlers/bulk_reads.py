@@ -23,6 +23,7 @@ from rmqspark.protocol.headers.bulk import (
     TopicsReadRequestHeader,
     TopicsReadResponseHeader,
 )
+from rmqspark.protocol.headers.consume import DELETION_NOT_KNOWN
 from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Routes
 
@@ -57,6 +58,7 @@ class BulkReadHandlers:
     ) -> None:
         self._max_read_bytes = min(config.max_bulk_read_bytes, MAX_READ_BYTES)
         self._property_filter = config.enable_property_filter
+        self._is_slave = config.is_slave
         self._store = store
         self._copied = copied
         self._topics = topics
@@ -95,7 +97,11 @@ class BulkReadHandlers:
         self._stats.count_get(count)
         self._departures.count(topic, group, count, len(found.body))
         answer = BulkReadResponseHeader(
-            nextBeginOffset=found.next_offset, minOffset=found.min_offset, maxOffset=found.max_offset, count=count
+            nextBeginOffset=found.next_offset,
+            minOffset=found.min_offset,
+            maxOffset=found.max_offset,
+            count=count,
+            topicDeleted=DELETION_NOT_KNOWN if self._is_slave else self._store.deletions.deleted_ms(topic),
         )
         return Reply(answer, (found.sizes.astype(">i4").tobytes(), found.body))
 

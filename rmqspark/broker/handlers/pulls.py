@@ -20,6 +20,7 @@ from rmqspark.errors import Busy
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.commands.frame import MAX_ANSWER_BYTES
 from rmqspark.protocol.headers.consume import (
+    DELETION_NOT_KNOWN,
     OFFSET_RESET,
     PullFlag,
     PullMessageRequestHeader,
@@ -55,7 +56,6 @@ _CODES: Final = {
     ReadStatus.NO_MATCHED_LOGIC_QUEUE: ResponseCode.PULL_OFFSET_MOVED,
 }
 _MOVED: Final = frozenset(status.value for status, code in _CODES.items() if code == ResponseCode.PULL_OFFSET_MOVED)
-_NOT_KNOWN: Final = -1
 _EMPTY_QUEUE: Final = (ReadStatus.NO_MESSAGE_IN_QUEUE, ReadStatus.NO_MATCHED_LOGIC_QUEUE)
 
 
@@ -190,7 +190,7 @@ class PullHandlers:
 
     def _topic_deleted_ms(self, topic: str) -> int | None:
         """So that readers notice, whose offsets would mean other messages."""
-        return _NOT_KNOWN if self._config.is_slave else self._store.deletions.deleted_ms(topic) or None
+        return DELETION_NOT_KNOWN if self._config.is_slave else self._store.deletions.deleted_ms(topic) or None
 
     # --- waiting -----------------------------------------------------------------------------------------------------
 

@@ -95,12 +95,14 @@ class BulkReadResponseHeader(Header):
     """Body: `count` int32 sizes, big-endian, then the records back to back in queue order.
 
     With PULL_OFFSET_MOVED (the offset asked for is below minOffset) there is no body and the header is filled, too.
+    `topicDeleted` is when a topic of this name was last deleted, ms; 0: never; below 0 of a slave, which does not know.
     """
 
     nextBeginOffset: Int64
     minOffset: Int64
     maxOffset: Int64
     count: Int32
+    topicDeleted: Int64 | None = None
 
 
 class TopicsReadRequestHeader(Header):

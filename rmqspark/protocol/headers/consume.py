@@ -9,6 +9,8 @@ from rmqspark.protocol.headers.types import Header, Int32, Int64
 
 OFFSET_RESET: Final = "OFFSET_RESET"
 """Remark of a PULL_OFFSET_MOVED that an operator caused, who moved this group (spec: requests, section 7)."""
+DELETION_NOT_KNOWN: Final = -1
+"""The `topicDeleted` of a slave."""
 UNIQUE_KEY_QUERY: Final = "_UNIQUE_KEY_QUERY"
 """Extra field beside QueryMessageRequestHeader; "true": its `key` is a UNIQ_KEY."""
 

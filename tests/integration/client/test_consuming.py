@@ -12,7 +12,7 @@ import pytest
 
 from rmqspark import AdminClient, Message, Producer, PullConsumer
 from rmqspark.client.capabilities import Capabilities
-from rmqspark.errors import AlreadyClosed, Unreachable
+from rmqspark.errors import AlreadyClosed, OffsetMoved, TopicNotFound, Unreachable
 from rmqspark.testing import cluster
 
 if TYPE_CHECKING:
@@ -63,9 +63,10 @@ def in_a_fork(work: Callable[[], bytes]) -> bytes:
     return told
 
 
-def poll_until_error(consumer: PullConsumer) -> NoReturn:
+def poll_until_error(consumer: PullConsumer, *, besides: type[Exception] | tuple[()] = ()) -> NoReturn:
     while True:
-        assert consumer.poll(500) == []
+        with suppress(besides):
+            assert consumer.poll(500) == []
 
 
 @pytest.mark.parametrize("bulk", [True, False], ids=["bulk reads", "pulls, as of a stock broker"])
@@ -218,6 +219,33 @@ def test_unassigned_queues_tell_no_errors(mq: LocalCluster, topic: str) -> None:
         admin.delete_topic(f"{topic}-old")
         producer.send(Message(topic, b"1"))
         assert [message.body for message in poll_all(consumer, 1)] == [b"1"]
+
+
+@pytest.mark.parametrize("is_in_group", [False, True])
+@pytest.mark.parametrize("count", [1, 1_000])
+def test_offsets_of_a_topic_made_anew_are_the_caller_s_to_decide(
+    mq: LocalCluster, topic: str, count: int, is_in_group: bool
+) -> None:
+    """Whoever has read from the one before is told, also of one that has grown beyond his place by then."""
+    group = f"group-of-{topic}" if is_in_group else None
+    with (
+        Producer(mq.namesrv) as producer,
+        AdminClient(mq.namesrv) as admin,
+        PullConsumer(mq.namesrv, group=group) as consumer,
+    ):
+        admin.create_topic(f"{topic}-anew", queues=1)
+        (queue,) = consumer.queues(f"{topic}-anew")
+        consumer.assign([queue])
+        producer.send_batch([Message(queue.topic, b"old")] * count)
+        consumer.seek(queue, 0)
+        assert len(poll_all(consumer, count)) == count
+        admin.delete_topic(queue.topic)
+        admin.create_topic(queue.topic, queues=1)
+        producer.send_batch([Message(queue.topic, b"new")] * (count + 2))
+        with pytest.raises(OffsetMoved, match="deleted") as moved:
+            poll_until_error(consumer, besides=TopicNotFound)  # which a pull that the broker held was told
+        consumer.seek(queue, moved.value.next_offset)
+        assert len(poll_all(consumer, count + 2)) == count + 2
 
 
 def test_reading_goes_on_after_a_broker_s_restart() -> None:
