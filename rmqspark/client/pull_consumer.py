@@ -19,7 +19,7 @@ from rmqspark.client.expressions import check_sql, tag_test
 from rmqspark.client.fetcher import Fetcher
 from rmqspark.client.read_ahead import ReadAhead
 from rmqspark.client.user_topics import with_nearest
-from rmqspark.errors import GroupNotFound, InvalidArgument, TopicNotFound
+from rmqspark.errors import GroupNotFound, InvalidArgument, StoreReplaced, TopicNotFound, TopicRemade
 from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.names import check_group
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from rmqspark.client.broker_client import BrokerClient
     from rmqspark.clock import Clock
+    from rmqspark.errors import RmqError
     from rmqspark.model import ReceivedMessage
     from rmqspark.remoting.access import Access
     from rmqspark.remoting.response import Response
@@ -146,9 +147,11 @@ class PullConsumer(ClosedByWith):
 
     def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
         """Records for the group that everything before these offsets is consumed; by default, what `poll` returned.
-        InvalidArgument for one beyond the end of a queue where the log has lost one: what was there is gone. So it is
-        where StoreReplaced or TopicRemade says that other messages have the offsets by now: `poll` tells where to go
-        on."""
+
+        InvalidArgument for one beyond the end of a queue where the log has lost one: what was there is gone. TopicRemade
+        or StoreReplaced where other messages have these offsets by now: those of other queues are recorded all the
+        same, and the next `poll` tells.
+        """
         with self._in_turn():
             self._check_open()
             group = self._group_of("commit")
@@ -156,11 +159,14 @@ class PullConsumer(ClosedByWith):
                 places = ((queue, cursor.position) for queue, cursor in self._reading.cursors.items())
                 offsets = {queue: position for queue, position in places if position is not None}
             under_way = [(queue, position, self._commit(group, queue, position)) for queue, position in offsets.items()]
+            others_now: RmqError | None = None
             for queue, position, future in under_way:
                 try:
-                    future.result().raise_for_code()
-                except GroupNotFound:
-                    self._commit_to_new_group(group, queue, position)
+                    self._finish_commit(group, queue, position, future)
+                except (StoreReplaced, TopicRemade) as error:
+                    others_now = others_now or error
+            if others_now is not None:
+                raise others_now
 
     def committed(self, queue: MessageQueue) -> int | None:
         """The group's committed offset for the queue; None if it has never committed one."""
@@ -207,11 +213,13 @@ class PullConsumer(ClosedByWith):
         of = cursor.topic_deleted_ms, cursor.life
         return self._broker(queue).submit_commit(group, queue.topic, queue.queue_id, position, *of)
 
-    def _commit_to_new_group(self, group: str, queue: MessageQueue, position: int) -> None:
+    def _finish_commit(self, group: str, queue: MessageQueue, position: int, answer: Future[Response]) -> None:
         """A broker keeps no offset of a group it does not know; a pull makes it known (spec: observed)."""
-        broker = self._broker(queue)
-        broker.pull(queue, position, group=group, max_count=1)
-        broker.commit_offset(group, queue.topic, queue.queue_id, position)
+        try:
+            answer.result().raise_for_code()
+        except GroupNotFound:
+            self._broker(queue).pull(queue, position, group=group, max_count=1)
+            self._commit(group, queue, position).result().raise_for_code()
 
     def _cursor(self, queue: MessageQueue) -> Cursor:
         self._check_open()

@@ -12,7 +12,8 @@ import pytest
 
 from rmqspark import AdminClient, Message, Producer, PullConsumer
 from rmqspark.client.capabilities import Capabilities
-from rmqspark.errors import AlreadyClosed, OffsetMoved, TopicNotFound, Unreachable
+from rmqspark.errors import AlreadyClosed, OffsetMoved, TopicNotFound, TopicRemade, Unreachable
+from rmqspark.model import MessageQueue
 from rmqspark.testing import cluster
 
 if TYPE_CHECKING:
@@ -246,6 +247,34 @@ def test_offsets_of_a_topic_made_anew_are_the_caller_s_to_decide(
             poll_until_error(consumer, besides=TopicNotFound)  # which a pull that the broker held was told
         consumer.seek(queue, moved.value.next_offset)
         assert len(poll_all(consumer, count + 2)) == count + 2
+
+
+def test_nothing_is_committed_to_a_topic_made_anew(mq: LocalCluster, topic: str) -> None:
+    """Who was busy meanwhile has read from the one before: the group's next reader would pass over as many messages."""
+    with (
+        Producer(mq.namesrv) as producer,
+        AdminClient(mq.namesrv) as admin,
+        PullConsumer(mq.namesrv, group=f"group-of-{topic}") as consumer,
+    ):
+        kept, queue = consumer.queues(topic)[0], MessageQueue(f"{topic}-anew", "broker-a", 0)
+        admin.create_topic(queue.topic, queues=1)
+        consumer.assign([kept, queue])
+        for each in (kept, queue):
+            producer.send(Message(each.topic, b"old"), queue=each)
+        assert len(poll_all(consumer, 2)) == 2
+        admin.delete_topic(queue.topic)
+        admin.create_topic(queue.topic, queues=1)
+        producer.send_batch([Message(queue.topic, b"new")] * 3)
+        for offsets in (None, {queue: 1}):
+            with pytest.raises(TopicRemade):
+                consumer.commit(offsets)
+        assert (consumer.committed(kept), consumer.committed(queue)) == (1, None)
+        with pytest.raises(OffsetMoved, match="deleted"):
+            poll_until_error(consumer, besides=TopicNotFound)
+        consumer.seek(queue, 0)
+        assert len(poll_all(consumer, 3)) == 3
+        consumer.commit()
+        assert consumer.committed(queue) == 3
 
 
 def test_reading_goes_on_after_a_broker_s_restart() -> None:
