@@ -8,13 +8,14 @@ next, or made again; a group's offset is never set back, not by a query that rea
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from rmqspark.client.futures import asked
 from rmqspark.client.group_reading import NO_OFFSET, committed_offsets, pending_resets
 from rmqspark.client.patience import may_pass
-from rmqspark.errors import RmqError
+from rmqspark.errors import RmqError, TopicRemade
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from rmqspark.client.capabilities import Capabilities
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.message_queue import MessageQueue
-    from rmqspark.source.offsets import Identity, Offsets
+    from rmqspark.source.offsets import Identity, Offsets, StoreIdentity
 
     _Place: TypeAlias = tuple[Identity, int]
 
@@ -108,10 +109,19 @@ class GroupProgress:
         return found | {queue: place for queue, place in self._reported.items() if queue in reached.positions}
 
     def _commit(self, group: str, places: Mapping[MessageQueue, _Place]) -> None:
-        """All on their way before the first answer is awaited."""
+        """All on their way before the first answer is awaited. Of a topic that was made anew nothing is committed: the
+        query is about to hear of that, too."""
         answers = [
-            self._client.broker(queue.broker_name).submit_commit(group, queue.topic, queue.queue_id, at)
-            for queue, (_, at) in places.items()
+            self._client.broker(queue.broker_name).submit_commit(
+                group, queue.topic, queue.queue_id, at, _known_deletion_ms(identity.store)
+            )
+            for queue, (identity, at) in places.items()
         ]
         for answer in answers:
-            answer.result().raise_for_code()
+            with suppress(TopicRemade):
+                answer.result().raise_for_code()
+
+
+def _known_deletion_ms(store: StoreIdentity) -> int | None:
+    """None of a stock broker, which tells nothing of itself."""
+    return store.topic_deleted_ms if store.store_id else None

@@ -573,6 +573,24 @@ def test_a_broker_that_forgot_the_last_report_is_told_again_though_nothing_is_ne
         assert client.broker("broker-a").query_offset("spark-4", "orders", 0) == 5
 
 
+def test_progress_in_a_topic_is_none_in_the_next_of_its_name(
+    mq: LocalCluster, admin: AdminClient, client: ClusterClient
+) -> None:
+    """Else whoever reads for the group after the query began behind as many messages."""
+    query = in_a_stream(client)
+    start = query.latest(query.initial(), None)
+    send(mq, 3, Q0)
+    reached = start.at({Q0: 3, Q1: 0})
+    GroupProgress(client).report(reached)
+    assert ClusterView(client, ORDERS, AT_ONCE).committed(reached.group, [Q0]) == {Q0: 3}
+    admin.delete_topic("orders")
+    admin.create_topic("orders", queues=2)
+    send(mq, 5, Q0)
+    GroupProgress(client).report(reached)
+    view = ClusterView(client, ORDERS, AT_ONCE)
+    assert view.committed(reached.group, [Q0, Q1]) == {Q0: None, Q1: None}
+
+
 def test_nothing_is_reported_when_not_wanted(client: ClusterClient) -> None:
     """commitOffsets=false leaves no trace at the broker."""
     GroupProgress(client, enabled=False).report(Offsets("spark-2", {Q0: 5}))
