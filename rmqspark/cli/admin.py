@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rmqspark.admin.config import AdminConfig
+from rmqspark.cli.credentials import use_tls
 from rmqspark.cli.options import OwnNamesrv
-from rmqspark.cli.servers import Host, port_flag
+from rmqspark.cli.servers import Host, namesrv_of, port_flag
 from rmqspark.cli.setting_flags import ConfigFile, Insecure, Sources, read_config, with_settings
 from rmqspark.errors import MissingExtra
+from rmqspark.remoting.tls.settings import TlsClientSettings
 
 if TYPE_CHECKING:
     import asyncio
@@ -38,13 +40,17 @@ def admin(
 
     Example: rmq admin --port 8088 --namesrv "10.0.0.1:9876;10.0.0.2:9876"
     """
+    file = read_config(config)
     flags = {**settings, "admin_port": port, "bind_address": host, "insecure": insecure or None}
-    chosen = Sources(read_config(config), flags).settings(AdminConfig)
+    sources = Sources(file, flags)
+    chosen, called = sources.settings(AdminConfig), namesrv_of(namesrv, file) or None
     check_installed()
+    if sources.says("tls_enable"):
+        use_tls(sources.settings(TlsClientSettings).tls_client)
     from rmqspark.cli.serving import run_until_stopped
 
     async def serve(stopped: asyncio.Future[None]) -> None:
-        async with administration(chosen, namesrv) as url:
+        async with administration(chosen, called) as url:
             print(f"REST and console at {url}. Ctrl-C stops it.", flush=True)
             await stopped
 

@@ -89,7 +89,7 @@ def broker(
         "bind_address": host,
         "broker_ip1": advertise,
         "insecure": insecure or None,
-        "namesrv_addr": namesrv or _namesrv_around(file),
+        "namesrv_addr": namesrv_of(namesrv, file),
     }
     sources = Sources(file, flags)
     chosen = BrokerSettings.of(sources)
@@ -169,9 +169,12 @@ def port_flag(flag: str) -> Iterator[None]:
         raise PortInUse(error.host, error.port, flag) from None
 
 
-def _namesrv_around(file: Mapping[str, Any]) -> str | None:
-    """What the environment says of name servers, where neither a flag nor the settings say it."""
+def namesrv_of(named: str | None, file: Mapping[str, Any]) -> str:
+    """Which name servers a server calls: those of its flag or of $RMQ_NAMESRV, else those of its settings, where an
+    empty text is none, else where all look."""
     from rmqspark.client.addresses import resolve_namesrv
 
-    said = "namesrv_addr" in file or os.environ.get("RMQ_NAMESRV_ADDR")
-    return None if said and not os.environ.get("RMQ_NAMESRV") else resolve_namesrv()
+    in_settings = os.environ.get("RMQ_NAMESRV_ADDR") or file.get("namesrv_addr")
+    if named is None and in_settings is not None and not os.environ.get("RMQ_NAMESRV"):
+        return str(in_settings)
+    return resolve_namesrv(named)

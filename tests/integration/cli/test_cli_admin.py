@@ -95,6 +95,15 @@ def test_rmq_admin_asks_for_the_token_it_was_told(processes: Any, mq: LocalClust
     assert TOKEN not in server.greeting + processes.errors
 
 
+def test_a_file_for_brokers_says_which_cluster_it_is(processes: Any, mq: LocalCluster, tmp_path: Path) -> None:
+    """It was looked for on this machine, where another may run; of servers apart the file is often one."""
+    file = tmp_path / "broker.conf"
+    file.write_text(f"namesrvAddr={mq.namesrv}\nbrokerName=broker-a\nlistenPort=10911\n")
+    server = processes.serve("admin", "--port", "0", "-c", str(file), NAMESRV_ADDR="127.0.0.1:1")
+    (url,) = re.findall(r"http://\S+:\d+", server.greeting)
+    assert httpx.get(f"{url}/readyz").json() == {"status": "ok", "brokers": ["broker-a"]}
+
+
 @pytest.mark.parametrize(
     ("words", "story"),
     [

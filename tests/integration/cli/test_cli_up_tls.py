@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import httpx
@@ -57,6 +58,17 @@ def test_rest_and_console_call_servers_as_the_brokers_do(processes: Processes, a
     words = ("--credentials", "root.toml", *UP, *flags(authority), *trust, "-c", "broker.conf")
     server = processes.serve(*words, RMQ_TLS_ENABLE="false")
     answer = httpx.get(f"{server.endpoints['admin']}/api/v1/brokers", timeout=60)
+    assert [each["brokerName"] for each in answer.json()["items"]] == ["broker-a"]
+
+
+def test_rmq_admin_calls_servers_as_the_file_of_brokers_says(processes: Processes, authority: Authority) -> None:
+    """Which name servers there are, and that they speak TLS, stands in one place."""
+    trust = f'tls_enable = true\ntls_client_trust_cert_path = "{authority.path}"\n'
+    (processes.directory / "queue.toml").write_text(trust)
+    namesrv = processes.up(*flags(authority), "-c", "queue.toml").namesrv
+    (processes.directory / "queue.toml").write_text(f'namesrv_addr = "{namesrv}"\n{trust}')
+    (url,) = re.findall(r"http://\S+:\d+", processes.serve("admin", "--port", "0", "-c", "queue.toml").greeting)
+    answer = httpx.get(f"{url}/api/v1/brokers", timeout=60)
     assert [each["brokerName"] for each in answer.json()["items"]] == ["broker-a"]
 
 
