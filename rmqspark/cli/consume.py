@@ -19,7 +19,7 @@ from rmqspark.client.moments import (
     Position,
     backwards,
     parse_moment,
-    parse_offsets,
+    parse_offset_words,
 )
 from rmqspark.client.spans import readable_queues, resolve
 from rmqspark.clock import SystemClock
@@ -42,7 +42,8 @@ def consume(
     ] = None,
     to: Annotated[str | None, typer.Option(help="Where to stop: a time or relative, like --from.")] = None,
     offset: Annotated[
-        str | None, typer.Option("--offset", "-o", help="42, -5 (the last five), +5, 5:10, start, end, @-1h, @t1..t2.")
+        list[str] | None,
+        typer.Option("--offset", "-o", help="42, -5 (the last five), +5, 5:10, start, end, @-1h, @t1..t2."),
     ] = None,
     count: Annotated[int | None, typer.Option("--count", "-n", min=1, help="Stop after this many messages.")] = None,
     tags: Annotated[str, typer.Option(help="Only these tags: 'paid || shipped'.")] = "*",
@@ -128,7 +129,7 @@ def _check_output() -> None:
 
 
 def asked_range(
-    from_: str | None, to: str | None, offset: str | None, *, follow: bool = False
+    from_: str | None, to: str | None, offset: list[str] | None, *, follow: bool = False
 ) -> tuple[Position | None, Position | None]:
     """Where to begin and end; None where that is not said. InvalidArgument for what contradicts itself."""
     if offset and (from_ or to):
@@ -136,14 +137,14 @@ def asked_range(
     now_ms = SystemClock().now_ms()
     begin: Position | None
     if offset:
-        begin, end = parse_offsets(offset, now_ms=now_ms)
+        begin, end = parse_offset_words(offset, now_ms=now_ms)
     else:
         begin = parse_moment(from_, now_ms=now_ms, option="--from") if from_ else None
         end = parse_moment(to, now_ms=now_ms, option="--to") if to else None
     if follow and end is not None:
         raise InvalidArgument("--follow never stops; it excludes an end.")
     if begin is not None and end is not None and end.is_before(begin):
-        raise backwards(f"--offset {offset}" if offset else f"--from {from_} --to {to}")
+        raise backwards(f"--offset {' '.join(offset)}" if offset else f"--from {from_} --to {to}")
     return begin, end
 
 

@@ -77,7 +77,7 @@ def query(
     topic: Annotated[str, typer.Argument(help="The topic to look in.")],
     key: Annotated[str | None, typer.Option(help="One of the keys that the messages were sent with.")] = None,
     offset: Annotated[
-        str | None, typer.Option("--offset", "-o", help="By their offsets in each queue: 5:10, 42, -5, @-1h.")
+        list[str] | None, typer.Option("--offset", "-o", help="By their offsets in each queue: 5:10, 42, -5, @-1h.")
     ] = None,
     from_: Annotated[str | None, typer.Option("--from", help="Stored then or later: a time (UTC), or -10m.")] = None,
     to: Annotated[str | None, typer.Option(help="Stored before then: a time (UTC), or -10m.")] = None,
@@ -120,11 +120,11 @@ app.command("journey")(journey)
 
 
 def _with_key(
-    namesrv: str | None, topic: str, key: str, offset: str | None, span: range, count: int
+    namesrv: str | None, topic: str, key: str, offset: list[str] | None, span: range, count: int
 ) -> Sequence[ReceivedMessage]:
     from rmqspark.client.admin import AdminClient
 
-    if offset is not None:
+    if offset:
         raise InvalidArgument("--key finds messages wherever they are; it excludes --offset.")
     with AdminClient(namesrv) as admin:
         return admin.query(topic, key, begin_ms=span.start, end_ms=span.stop - 1, max_count=count)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from rmqspark.errors import InvalidArgument
 from rmqspark.options import duration_ms, moment
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 CLOCKS_DIFFER_MS = 60_000  # at most, those of two machines of a cluster and its clients
 _NEVER_MS = (1 << 63) - 1
@@ -102,6 +106,21 @@ def parse_offsets(text: str, *, now_ms: int, option: str = "--offset") -> tuple[
         return first, parse_moment(end, now_ms=now_ms, option=option) if end else None
     begin, _, end = text.partition(":")
     return _offset(begin, text, option) if begin else EARLIEST, _offset(end, text, option) if end else None
+
+
+def parse_offset_words(words: Sequence[str], *, now_ms: int) -> tuple[Position, Position | None]:
+    """The same of an option that may be given again: kcat says where to end in a word of its own, `-o s@t1 -o e@t2`.
+    InvalidArgument for more than that."""
+    ends = [word for word in words if word.startswith("e@")]
+    parsed = [parse_offsets(word, now_ms=now_ms) for word in sorted(words, key=ends.__contains__)]
+    match parsed:
+        case [only]:
+            return only
+        case [(begin, None), (_, end)] if len(ends) == 1:
+            return begin, end
+    raise InvalidArgument(
+        f"--offset is given {len(words)} times.", hint="Once, as 5:10 or @t1..t2, or as kcat has it: -o s@T1 -o e@T2."
+    )
 
 
 def _split_times(text: str) -> tuple[str, str]:

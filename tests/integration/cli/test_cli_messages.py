@@ -266,6 +266,7 @@ def test_ranges_formats_tags_and_counts(ok: Run, rmq: Rmq, topic: str) -> None:
     assert sorted(firsts) == ["0", "1", "2", "3"]
     assert sorted(ok("consume", topic, "-o", "+1", "--format", r"%o\n").lines) == ["1", "1"]
     assert ok("consume", topic, "-o", "end").lines == []
+    assert ok("consume", topic, "-o", "s@-1h", "-o", "e@-1m").lines == []
     assert len(ok("consume", topic, "--from", "-10m").lines) == 6
     assert ok("consume", topic, "--to", "-10m").lines == []
 

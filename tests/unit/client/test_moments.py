@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqspark.client.group_resets import ResetTarget
-from rmqspark.client.moments import EARLIEST, LATEST, Position, parse_moment, parse_offsets
+from rmqspark.client.moments import EARLIEST, LATEST, Position, parse_moment, parse_offset_words, parse_offsets
 from rmqspark.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -104,6 +104,19 @@ def test_what_is_no_moment_is_refused_with_examples(text: str) -> None:
 def test_offsets_are_read_as_rpk_and_kcat_read_them(text: str, begin: Position, end: Position | None) -> None:
     """Single offsets, offsets from the end, ranges and times."""
     assert parse_offsets(text, now_ms=NOW) == (begin, end)
+
+
+@pytest.mark.parametrize("words", [("s@1000", "e@3000"), ("e@3000", "s@1000"), ("@1000", "e@3000")])
+def test_where_to_end_may_be_a_word_of_its_own(words: tuple[str, ...]) -> None:
+    """As kcat's users type it: `-o s@1000 -o e@3000`. All from the first message on was read."""
+    assert parse_offset_words(words, now_ms=NOW) == (Position(timestamp_ms=1000), Position(timestamp_ms=3000))
+    assert parse_offset_words(["5:10"], now_ms=NOW) == (Position(offset=5), Position(offset=10))
+
+
+@pytest.mark.parametrize("words", [("5", "7"), ("e@1000", "e@3000"), ("5:10", "e@3000"), ("s@1", "e@2", "e@3")])
+def test_of_words_that_contradict_each_other_none_is_left_aside(words: tuple[str, ...]) -> None:
+    with pytest.raises(InvalidArgument, match=f"--offset is given {len(words)} times.*-o s@T1 -o e@T2"):
+        parse_offset_words(words, now_ms=NOW)
 
 
 @pytest.mark.parametrize("text", ["@:1h", "@start:1h", "@-1h:10x", "@1h"])
