@@ -113,6 +113,8 @@ def up(
     beside = wanted(sources, store) if admin else None
     if sources.store_root() is not None:
         _leave_aside(config, "storePathRootDir", "--store says where rmq up keeps its files")
+    if sources.file.get("namesrv_addr"):
+        _leave_aside(config, "namesrvAddr", "rmq up has a name server of its own")
     from rmqspark.cli.serving import run_until_stopped
 
     if brokers > 1:
