@@ -19,13 +19,24 @@ from rmqspark.broker.config import BrokerConfig
 from rmqspark.errors import InvalidArgument, NotThereYet, UnusableFile
 from rmqspark.namesrv.config import NamesrvConfig
 from rmqspark.remoting.limits import Limits
-from rmqspark.settings import SettingInfo, as_spelled, by_name, describe, load, parse_file, snake_case, unknown_setting
+from rmqspark.settings import (
+    ENVIRONMENT_PREFIX,
+    SettingInfo,
+    as_spelled,
+    by_name,
+    describe,
+    load,
+    parse_file,
+    snake_case,
+    unknown_setting,
+)
 from rmqspark.store.config import StoreConfig
 
 # One file may hold the settings of all servers; each takes its own.
 KINDS = (BrokerConfig, StoreConfig, NamesrvConfig, Limits, AdminConfig)
 # In a stock broker.conf, but not settings of ours: --store says where the store is.
 _STORE_ROOT, _COMMIT_LOG = "store_path_root_dir", "store_path_commit_log"
+STORE_ROOT_VARIABLE = f"{ENVIRONMENT_PREFIX}{_STORE_ROOT.upper()}"
 _KNOWN = frozenset({_STORE_ROOT, _COMMIT_LOG, *by_name(*KINDS)})
 
 ConfigFile = Annotated[
@@ -53,7 +64,7 @@ class Sources:
         return name in self.file or self.flags.get(name) is not None
 
     def store_root(self) -> Path | None:
-        """Where the file says that the store is (storePathRootDir), if it does."""
+        """Where the environment says that the store is, else the file (storePathRootDir); None where neither does."""
         root = self.file.get(_STORE_ROOT)
         if root == "":
             raise InvalidArgument("storePathRootDir is empty.", hint="Name a directory, or leave it out.")
@@ -63,7 +74,8 @@ class Sources:
                 f"storePathCommitLog {log!r} is not the folder commitlog of storePathRootDir.",
                 hint="A store keeps its log in its own directory: leave storePathCommitLog out.",
             )
-        return None if root is None else Path(root)
+        said = os.environ.get(STORE_ROOT_VARIABLE) or root
+        return None if said is None else Path(said)
 
 
 def read_config(path: Path | None) -> dict[str, Any]:

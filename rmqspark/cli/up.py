@@ -34,7 +34,14 @@ from rmqspark.cli.servers import (
     make_broker,
     make_name_server,
 )
-from rmqspark.cli.setting_flags import ConfigFile, Insecure, Sources, read_config, with_settings
+from rmqspark.cli.setting_flags import (
+    STORE_ROOT_VARIABLE,
+    ConfigFile,
+    Insecure,
+    Sources,
+    read_config,
+    with_settings,
+)
 from rmqspark.errors import InvalidArgument, StoreError
 from rmqspark.namesrv.config import NamesrvConfig
 from rmqspark.remoting.address import format_address, parse_address
@@ -112,14 +119,16 @@ def up(
     names = _namesrv_beside(chosen.broker, sources.file, namesrv_port, store)
     beside = wanted(sources, store) if admin else None
     if sources.store_root() is not None:
-        _leave_aside(config, "storePathRootDir", "--store says where rmq up keeps its files")
+        around = os.environ.get(STORE_ROOT_VARIABLE)
+        said = f"${STORE_ROOT_VARIABLE}" if around else f"storePathRootDir of {config}"
+        _leave_aside(said, "--store says where rmq up keeps its files")
     if sources.file.get("namesrv_addr"):
-        _leave_aside(config, "namesrvAddr", "rmq up has a name server of its own")
+        _leave_aside(f"namesrvAddr of {config}", "rmq up has a name server of its own")
     from rmqspark.cli.serving import run_until_stopped
 
     if brokers > 1:
         if "broker_name" in sources.file:
-            _leave_aside(config, "brokerName", f"the brokers are {broker_name(0)} to {broker_name(brokers - 1)}")
+            _leave_aside(f"brokerName of {config}", f"the brokers are {broker_name(0)} to {broker_name(brokers - 1)}")
         serve = _serve_many(names, _numbered(chosen, brokers), beside, store, demo=demo)
     else:
         serve = _serve_one(names, chosen, beside, store, demo=demo)
@@ -127,8 +136,8 @@ def up(
         run_until_stopped(serve)
 
 
-def _leave_aside(config: Path | None, setting: str, reason: str) -> None:
-    print(f"{setting} of {config} is left aside: {reason}.", file=sys.stderr)
+def _leave_aside(said: str, reason: str) -> None:
+    print(f"{said} is left aside: {reason}.", file=sys.stderr)
 
 
 def _serve_one(

@@ -171,11 +171,14 @@ def test_a_stock_broker_conf_is_taken_as_it_is(processes: Any, tmp_path: Path) -
 
 
 def test_a_broker_keeps_its_store_where_its_file_says(processes: Any, tmp_path: Path) -> None:
-    """storePathRootDir is --store; a log somewhere else is refused rather than left aside."""
+    """Or the environment, which beats it. storePathRootDir is --store; a log somewhere else is refused rather than left
+    aside."""
     namesrv = processes.serve("namesrv", "--port", "0").greeting.split()[3].rstrip(".")
     (tmp_path / "broker.conf").write_text("storePathRootDir=there\nlistenPort=0\n")
     processes.serve("broker", "-c", "broker.conf", "--namesrv", namesrv)
     assert set(os.listdir(tmp_path / "there")) >= STORE_FILES
+    processes.serve("broker", "-c", "broker.conf", "--namesrv", namesrv, RMQ_STORE_PATH_ROOT_DIR="around")
+    assert set(os.listdir(tmp_path / "around")) >= STORE_FILES
     (tmp_path / "apart.conf").write_text("storePathRootDir=there\nstorePathCommitLog=elsewhere\n")
     refused = processes.run("broker", "-c", "apart.conf", "--namesrv", namesrv)
     assert (refused.code, "storePathCommitLog 'elsewhere'" in refused.err) == (2, True)
