@@ -11,7 +11,7 @@ import typer
 
 from rmqspark.admin.config import AdminConfig
 from rmqspark.cli.credentials import use_tls
-from rmqspark.cli.options import OwnNamesrv
+from rmqspark.cli.options import ServersNamesrv
 from rmqspark.cli.servers import Host, namesrv_of, port_flag
 from rmqspark.cli.setting_flags import ConfigFile, Insecure, Sources, read_config, with_settings
 from rmqspark.errors import MissingExtra
@@ -25,10 +25,13 @@ _SAID_OTHERWISE = frozenset({"admin_port", "bind_address", "insecure"})
 
 @with_settings(AdminConfig, leave_out=_SAID_OTHERWISE)
 def admin(
-    port: Annotated[int | None, typer.Option(min=0, max=65535, help="Default: 8088; 0 takes any free one.")] = None,
+    port: Annotated[
+        int | None,
+        typer.Option("--port", "--admin-port", min=0, max=65535, help="Default: 8088; 0 takes any free one."),
+    ] = None,
     host: Host = None,
     insecure: Insecure = False,
-    namesrv: OwnNamesrv = None,
+    namesrv: ServersNamesrv = None,
     config: ConfigFile = None,
     *,
     settings: Mapping[str, Any],

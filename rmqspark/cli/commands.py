@@ -20,7 +20,7 @@ class Verb(TyperCommand):
         for option in self.params:
             if isinstance(option, TyperOption) and _is_empty(given.get(option.name)):
                 remedy = "" if option.required else " Leave it out for the default."
-                raise InvalidArgument(f"{max(option.opts, key=len)} is empty.", hint=f"{option.help}{remedy}")
+                raise InvalidArgument(f"{option.opts[0]} is empty.", hint=f"{option.help}{remedy}")
         return super().parse_args(ctx, args)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -58,15 +58,19 @@ Expect = Annotated[
     list[str] | None,
     typer.Option(metavar="BROKER", help="A broker that has to be there: critical without it. May be repeated."),
 ]
-OwnNamesrv = Annotated[  # of what joins a cluster, or loads it
-    str | None,
-    typer.Option(
-        "--namesrv",
+
+
+def _own(*names: str) -> Any:
+    return typer.Option(
+        *names,
         metavar="HOST:PORT[;...]",
         help="Name servers. Default: $RMQ_NAMESRV, else $NAMESRV_ADDR (an empty one is not set), else 127.0.0.1:9876.",
         callback=_own_namesrv,
-    ),
-]
+    )
+
+
+OwnNamesrv = Annotated[str | None, _own("--namesrv")]  # of what loads a cluster
+ServersNamesrv = Annotated[str | None, _own("--namesrv", "--namesrv-addr")]  # of what joins it, by the setting's name
 IgnoreUnknown = Annotated[
     bool, typer.Option("--ignore-unknown-columns", help="Leave out columns of the file that nothing is known of.")
 ]

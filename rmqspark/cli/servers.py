@@ -13,7 +13,7 @@ import typer
 
 from rmqspark.broker.config import BrokerConfig
 from rmqspark.cli.open_files import current_limit, limits_within, store_within
-from rmqspark.cli.options import OwnNamesrv
+from rmqspark.cli.options import ServersNamesrv
 from rmqspark.cli.setting_flags import ConfigFile, Insecure, Sources, read_config, with_settings
 from rmqspark.errors import PortInUse
 from rmqspark.namesrv.config import NamesrvConfig
@@ -26,16 +26,22 @@ if TYPE_CHECKING:
     from rmqspark.broker.broker import Broker
     from rmqspark.namesrv.server import NameServer
 
-Host = Annotated[str | None, typer.Option(help="Address to listen on. Default: 127.0.0.1.")]
-Advertise = Annotated[str | None, typer.Option(help="Host that clients are told (RocketMQ's brokerIP1).")]
-_LISTENING = frozenset({"listen_port", "bind_address", "insecure"})
-SAID_OTHERWISE = _LISTENING | {"broker_name", "broker_cluster_name", "broker_id", "broker_ip1", "namesrv_addr"}
+# A flag may have a word of its own for a setting; it goes by the setting's name as well, which errors and hints have.
+Host = Annotated[str | None, typer.Option("--host", "--bind-address", help="Address to listen on. Default: 127.0.0.1.")]
+Advertise = Annotated[
+    str | None, typer.Option("--advertise", "--broker-ip1", help="Host that clients are told (RocketMQ's brokerIP1).")
+]
+SAID_OTHERWISE = frozenset({"listen_port", "bind_address", "insecure", "broker_ip1", "namesrv_addr"})
+_WHO = frozenset({"broker_name", "broker_cluster_name", "broker_id"})
 DEFAULT_STORE = Path("rmq-store")
 
 
-@with_settings(NamesrvConfig, Limits, leave_out=_LISTENING)
+@with_settings(NamesrvConfig, Limits, leave_out=SAID_OTHERWISE)
 def namesrv(
-    port: Annotated[int | None, typer.Option(min=0, max=65535, help="Default: 9876; 0 takes any free one.")] = None,
+    port: Annotated[
+        int | None,
+        typer.Option("--port", "--listen-port", min=0, max=65535, help="Default: 9876; 0 takes any free one."),
+    ] = None,
     host: Host = None,
     insecure: Insecure = False,
     config: ConfigFile = None,
@@ -60,17 +66,22 @@ def namesrv(
         run_until_stopped(serve)
 
 
-@with_settings(BrokerConfig, StoreConfig, Limits, leave_out=SAID_OTHERWISE)
+@with_settings(BrokerConfig, StoreConfig, Limits, leave_out=SAID_OTHERWISE | _WHO)
 def broker(
-    port: Annotated[int | None, typer.Option(min=0, max=65535, help="Default: 10911; port - 2 is opened too.")] = None,
+    port: Annotated[
+        int | None,
+        typer.Option("--port", "--listen-port", min=0, max=65535, help="Default: 10911; port - 2 is opened too."),
+    ] = None,
     store: Annotated[Path | None, typer.Option(help="Directory of the store. Default: rmq-store/NAME.")] = None,
-    name: Annotated[str | None, typer.Option(help="Default: broker-a.")] = None,
-    cluster: Annotated[str | None, typer.Option(help="Default: DefaultCluster.")] = None,
-    id_: Annotated[int | None, typer.Option("--id", min=0, help="0 is the master. Default: 0.")] = None,
+    name: Annotated[str | None, typer.Option("--name", "--broker-name", help="Default: broker-a.")] = None,
+    cluster: Annotated[
+        str | None, typer.Option("--cluster", "--broker-cluster-name", help="Default: DefaultCluster.")
+    ] = None,
+    id_: Annotated[int | None, typer.Option("--id", "--broker-id", min=0, help="0 is the master. Default: 0.")] = None,
     host: Host = None,
     advertise: Advertise = None,
     insecure: Insecure = False,
-    namesrv: OwnNamesrv = None,
+    namesrv: ServersNamesrv = None,
     config: ConfigFile = None,
     *,
     settings: Mapping[str, Any],

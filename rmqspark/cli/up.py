@@ -73,7 +73,13 @@ def up(
     namesrv_port: _Port = 9876,
     broker_port: Annotated[
         int | None,
-        typer.Option(min=0, max=65535, help="Default: 10911; port - 2 is opened too. 0 takes any free pair."),
+        typer.Option(
+            "--broker-port",
+            "--listen-port",
+            min=0,
+            max=65535,
+            help="Default: 10911; port - 2 is opened too. 0 takes any free pair.",
+        ),
     ] = None,
     admin_port: Annotated[
         int | None,
@@ -127,8 +133,9 @@ def up(
     from rmqspark.cli.serving import run_until_stopped
 
     if brokers > 1:
-        if "broker_name" in sources.file:
-            _leave_aside(f"brokerName of {config}", f"the brokers are {broker_name(0)} to {broker_name(brokers - 1)}")
+        if sources.says("broker_name"):
+            said = f"brokerName of {config}" if settings["broker_name"] is None else "--broker-name"
+            _leave_aside(said, f"the brokers are {broker_name(0)} to {broker_name(brokers - 1)}")
         serve = _serve_many(names, _numbered(chosen, brokers), beside, store, demo=demo)
     else:
         serve = _serve_one(names, chosen, beside, store, demo=demo)

@@ -23,9 +23,9 @@ pytestmark = pytest.mark.integration
 STORE_FILES = {"lock", "config", "rmqspark.json"}
 
 
-def settings_of(namesrv: str) -> dict[str, str]:
+def settings_of(namesrv: str, broker_name: str = "broker-a") -> dict[str, str]:
     with AdminClient(namesrv) as admin:
-        return admin.broker_config("broker-a")
+        return admin.broker_config(broker_name)
 
 
 # --- starting and stopping -------------------------------------------------------------------------------------------
@@ -145,6 +145,14 @@ def test_flags_beat_the_environment_which_beats_the_file(processes: Any, tmp_pat
     )
     told = settings_of(server.namesrv)
     assert (told["fileReservedTime"], told["flushIntervalCommitLog"], told["regionId"]) == ("3", "2", "file")
+
+
+def test_rmq_up_takes_each_setting_of_a_broker_as_a_flag(processes: Any) -> None:
+    """By the setting's own name, those too for which it has shorter words, or none."""
+    words = ("--broker-cluster-name", "ours", "--broker-name", "east@1", "--broker-ip1", "127.0.0.1")
+    server = processes.up("--bind-address", "127.0.0.1", *words)
+    told = settings_of(server.namesrv, "east@1")
+    assert (told["brokerClusterName"], told["brokerName"], told["brokerIP1"]) == ("ours", "east@1", "127.0.0.1")
 
 
 def test_a_stock_broker_conf_is_taken_as_it_is(processes: Any, tmp_path: Path) -> None:

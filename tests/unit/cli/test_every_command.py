@@ -26,7 +26,7 @@ def _commands(command: Any, name: str) -> Iterator[tuple[str, Any]]:
 
 COMMANDS = dict(pair for word, verb in LoadedVerbs().items() for pair in _commands(verb, word))
 OPTIONS = [
-    (name, max(option.opts, key=len))
+    (name, option.opts[0])
     for name, command in COMMANDS.items()
     for option in command.params
     if option.param_type_name == "option" and not option.is_flag

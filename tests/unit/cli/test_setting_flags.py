@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rmqspark.admin.config import AdminConfig
 from rmqspark.broker.config import BrokerConfig
 from rmqspark.cli.rocketmq_settings import _NAMES, _REFUSED
 from rmqspark.cli.setting_flags import KINDS, Sources, read_config
+from rmqspark.cli.verbs import LoadedVerbs
 from rmqspark.errors import InvalidArgument, NotThereYet
 from rmqspark.namesrv.config import NamesrvConfig
 from rmqspark.remoting.limits import Limits
@@ -158,3 +160,19 @@ def test_a_stock_file_s_paths_agree_or_are_refused(tmp_path: Path) -> None:
     assert str(Sources(inside, {}).store_root()) == "/data"
     with pytest.raises(InvalidArgument, match="leave storePathCommitLog out"):
         Sources({**inside, "store_path_commit_log": "/fast/commitlog"}, {}).store_root()
+
+
+@pytest.mark.parametrize(
+    ("verb", "kinds"),
+    [
+        ("namesrv", (NamesrvConfig, Limits)),
+        ("broker", (BrokerConfig, StoreConfig, Limits)),
+        ("admin", (AdminConfig,)),
+        ("up", (BrokerConfig, StoreConfig, Limits, AdminConfig)),
+    ],
+)
+def test_each_setting_has_a_flag_of_its_name(verb: str, kinds: tuple[type, ...]) -> None:
+    """Whatever else it may be called: `--port` is `--listen-port`, too, which errors and hints name."""
+    flags = {flag for option in LoadedVerbs()[verb].params for flag in option.opts}
+    lacking = {info.flag for kind in kinds for info in describe(kind)} - flags
+    assert lacking == ({"--namesrv-addr"} if verb == "up" else set())  # which has a name server of its own
