@@ -117,6 +117,7 @@ class Broker:
     async def _start(self, running: AsyncExitStack) -> None:
         """Starts part after part; `running` stops them in the reverse order."""
         given = self._given
+        await self._whereabouts.look_up()
         store = self._open_store(running)
         tables = BrokerTables(given.config, given.files, given.clock)
         reconcile(given.config, store, tables, given.clock)

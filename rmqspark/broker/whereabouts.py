@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address
+import asyncio
+import socket
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from rmqspark.broker.registration import BrokerIdentity
 from rmqspark.errors import InvalidArgument
-from rmqspark.protocol.records.message_id import pack_host
-from rmqspark.remoting.address import format_address
+from rmqspark.protocol.records.message_id import NO_IP, pack_host
+from rmqspark.remoting.address import format_address, is_ipv4
 
 if TYPE_CHECKING:
     from rmqspark.broker.config import BrokerConfig
 
 _HA_PORT_OFFSET: Final = 1
+_LOOK_UP_S: Final = 3
 
 
 class Whereabouts:
     """`port` is the one clients connect to; until the server listens, that of the settings, which may be 0. `ha_port`
-    is the one slaves connect to; 0 where they cannot, and the usual one is told.
+    is the one slaves connect to; 0 where they cannot, and the usual one is told. `ip` is the IPv4 address that is in
+    records and message ids: 0.0.0.0 where the broker is known by an IPv6 address, or by a name that is not looked up.
 
     Raises InvalidArgument where no host follows from the settings.
     """
@@ -26,6 +30,7 @@ class Whereabouts:
     def __init__(self, config: BrokerConfig) -> None:
         self._config = config
         self.host = _advertised_host(config)
+        self.ip = _ip_of(self.host)
         self.port = config.listen_port
         self.ha_port = 0
 
@@ -34,20 +39,20 @@ class Whereabouts:
         """host:port, as clients are given it."""
         return format_address(self.host, self.port)
 
-    @property
-    def ip(self) -> str:
-        """The IPv4 address that stands in records and message ids; 0.0.0.0 where the broker is known by a name or
-        IPv6."""
-        if self.host == "localhost":
-            return "127.0.0.1"
-        try:
-            return str(IPv4Address(self.host))
-        except ValueError:
-            return "0.0.0.0"
+    async def look_up(self) -> None:
+        """Finds out which IPv4 address a name has, for records and message ids, as RocketMQ's brokers do. Where nobody
+        says so soon, it has none."""
+        if self.ip != NO_IP or ":" in self.host:
+            return
+        with suppress(OSError, UnicodeError):  # the first, too, when it takes too long
+            async with asyncio.timeout(_LOOK_UP_S):
+                loop = asyncio.get_running_loop()
+                found = await loop.getaddrinfo(self.host, None, family=socket.AF_INET, type=socket.SOCK_STREAM)
+                self.ip = str(found[0][4][0])
 
     @property
     def store_host(self) -> bytes:
-        """The same with the port, as a field of records."""
+        """`ip` and the port, as a field of records."""
         return pack_host(self.ip, self.port)
 
     def identity(self) -> BrokerIdentity:
@@ -60,6 +65,12 @@ class Whereabouts:
             self.address,
             format_address(self.host, self.ha_port or self.port + _HA_PORT_OFFSET),
         )
+
+
+def _ip_of(host: str) -> str:
+    if host == "localhost":
+        return "127.0.0.1"
+    return host if is_ipv4(host) else NO_IP
 
 
 def _advertised_host(config: BrokerConfig) -> str:

@@ -45,3 +45,12 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def is_ipv4(host: str) -> bool:
+    """Whether it is an IPv4 address: no name, nor one of IPv6."""
+    try:
+        ipaddress.IPv4Address(host)
+    except ValueError:
+        return False
+    return True

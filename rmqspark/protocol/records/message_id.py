@@ -19,6 +19,8 @@ from typing import Final
 from rmqspark.errors import InvalidArgument
 
 ZERO_HOST: Final = bytes(8)
+NO_IP: Final = "0.0.0.0"
+"""Stands in records and ids of a broker that has no IPv4 address to name."""
 IPV4_HOST_BYTES: Final = 8
 IPV6_HOST_BYTES: Final = 20
 UNIQUE_ID_CHARACTERS: Final = 32

@@ -129,6 +129,16 @@ def test_who_starts_a_server_as_root_hears_that_there_is_no_need(processes: Any)
     assert processes.errors.count("started as root") == (os.geteuid() == 0)
 
 
+@pytest.mark.parametrize("words", [("--host", "localhost"), ("--advertise", "localhost")])
+def test_a_message_is_found_by_its_id_whatever_the_broker_is_called(processes: Any, words: tuple[str, str]) -> None:
+    """It was said to be in no topic where a broker is known by a name; and links of the console go by that id."""
+    namesrv = processes.up(*words).namesrv
+    sent = processes.run("send", "t", "x", "--json", RMQ_NAMESRV=namesrv).json
+    for verb in ("get", "journey"):
+        found = processes.run("message", verb, sent["offsetMsgId"], RMQ_NAMESRV=namesrv)
+        assert (found.code, sent["msgId"] in found.out) == (0, True), found.err
+
+
 # --- settings --------------------------------------------------------------------------------------------------------
 
 
