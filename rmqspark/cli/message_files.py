@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -16,7 +17,7 @@ from rmqspark.cli.parquet_rows import check_heading, read_parquet
 from rmqspark.cli.places import naming
 from rmqspark.errors import DecodeError, InvalidArgument
 from rmqspark.model import Message
-from rmqspark.options import json_object, most_like
+from rmqspark.options import json_object, moment, most_like
 from rmqspark.protocol.records.properties import Property
 
 if TYPE_CHECKING:
@@ -116,16 +117,17 @@ def _deliver_time_ms(record: dict[str, Any], place: str) -> int:
 
 
 def _time_ms(record: dict[str, Any], name: str, place: str) -> int | None:
-    """A time of a Parquet file, or as Spark and REST write it to JSON, without a zone in UTC; a number is in ms."""
+    """A time in ms, as a number, of a Parquet file, or written out as REST and Spark do; without a zone in UTC."""
     value = record.get(name)
-    if isinstance(value, str) and value and not value.lstrip("+-").isdigit():
-        try:
-            value = datetime.fromisoformat(value)
-        except ValueError:
-            story = f"{place}: {name} {value!r:.60} is no time: milliseconds, or ISO 8601, are accepted."
-            raise DecodeError(story) from None
     if isinstance(value, datetime):
         return round((value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp() * 1_000)
+    if isinstance(value, str) and not re.fullmatch("[+-]?[0-9]*", value):
+        with suppress(ValueError):
+            if (at_ms := moment(value).at_ms) is not None:
+                return at_ms
+        raise DecodeError(
+            f"{place}: {name} {value!r:.60} is no time.", hint="Write 2026-01-31T12:00Z, or milliseconds."
+        )
     return _number(record, name, place)
 
 
@@ -178,7 +180,8 @@ def _read_csv(file: Path) -> Iterator[dict[str, Any]]:
                     raise DecodeError(f"{file}, row {number} has more fields than the heading.")
                 yield _with_parsed_properties(row, f"{file}, row {number}")
     except (csv.Error, UnicodeDecodeError) as error:
-        raise DecodeError(f"{file} is no CSV in UTF-8 that can be read: {error}.") from None
+        hint = "Of Spark's CSV, it takes what is written with option escape='\"'."
+        raise DecodeError(f"{file} is no CSV in UTF-8 that can be read: {error}.", hint=hint) from None
 
 
 def _with_parsed_properties(row: dict[str, Any], place: str) -> dict[str, Any]:

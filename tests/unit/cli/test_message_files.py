@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from rmqspark.admin.console import exports
 from rmqspark.admin.console.exports import as_csv, jsonl
 from rmqspark.admin.schemas.messages import MessageView
 from rmqspark.cli.formats import READ_COLUMNS, SOURCE_ONLY
@@ -120,7 +121,7 @@ def test_a_deliver_time_in_seconds(value: object, tmp_path: Path) -> None:
 def test_texts_that_are_no_times(text: str, tmp_path: Path) -> None:
     """The error says what is one."""
     (tmp_path / "t.jsonl").write_text(json.dumps({"body": "x", "deliverTime": text}))
-    with pytest.raises(DecodeError, match=f"row 1: deliverTime '{text}' is no time: .*ISO 8601"):
+    with pytest.raises(DecodeError, match=f"row 1: deliverTime '{text}' is no time. Write 2026-"):
         list(read_file(tmp_path / "t.jsonl", "t"))
 
 
@@ -361,6 +362,35 @@ def test_a_time_without_a_zone_is_utc(tmp_path: Path, monkeypatch: pytest.Monkey
         time.tzset()
     noon_ms = 1_769_860_800_000
     assert (recorded.store_timestamp_ms, recorded.message.deliver_time_ms) == (noon_ms, noon_ms + 3_600_000)
+
+
+@pytest.mark.parametrize("written", ["2026-01-31T12:00:00.000Z", "2026-01-31T07:00:00.000-05:00", "2026-01-31T12:00"])
+def test_a_time_may_be_written_out(written: str, tmp_path: Path) -> None:
+    """As REST has it, or Spark, in its JSON and CSV; and as `--from` takes it."""
+    row = {"body": "x", "storeTimestamp": written, "deliverTime": written}
+    (tmp_path / "t.jsonl").write_text(json.dumps(row))
+    (tmp_path / "t.csv").write_text(f"{','.join(row)}\n{','.join(row.values())}\n")
+    for name in ("t.jsonl", "t.csv"):
+        (recorded,) = read_file(tmp_path / name, "t")
+        assert (recorded.store_timestamp_ms, recorded.message.deliver_time_ms) == (1_769_860_800_000,) * 2
+
+
+@pytest.mark.parametrize("written", ["-10m", "yesterday", "2026-13-01"])
+def test_what_is_no_time_is_told_so(written: str, tmp_path: Path) -> None:
+    (tmp_path / "t.jsonl").write_text(json.dumps({"body": "x", "deliverTime": written}))
+    with pytest.raises(DecodeError, match=f"row 1: deliverTime {written!r} is no time"):
+        list(read_file(tmp_path / "t.jsonl", "t"))
+
+
+@pytest.mark.parametrize("save", [exports.jsonl, exports.as_csv])
+def test_what_the_console_has_saved_is_read(save: Callable[[list[MessageView]], bytes], tmp_path: Path) -> None:
+    """It was refused: for `bodyBytes`, and for times as REST has them."""
+    file = tmp_path / ("t.jsonl" if save is exports.jsonl else "t.csv")
+    file.write_bytes(save([MessageView.of(each) for each in MESSAGES]))
+    first, second = read_file(file, None)
+    assert (first.message.topic, first.message.body, first.message.tags) == ("t", MESSAGES[0].body, "paid")
+    assert (list(first.message.keys), first.queue_id, first.store_timestamp_ms) == (["k1", "k2"], 1, 1_700_000_000_123)
+    assert second.message.body == b"\xff\x00"
 
 
 @pytest.mark.parametrize(
