@@ -148,9 +148,9 @@ class PullConsumer(ClosedByWith):
     def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
         """Records for the group that everything before these offsets is consumed; by default, what `poll` returned.
 
-        InvalidArgument for one beyond the end of a queue where the log has lost one: what was there is gone. TopicRemade
-        or StoreReplaced where other messages have these offsets by now: those of other queues are recorded all the
-        same, and the next `poll` tells.
+        InvalidArgument for one beyond the end of a queue where the log has lost one: what was there is gone.
+        TopicRemade or StoreReplaced where other messages have these offsets by now: those of other queues are recorded
+        all the same, and the next `poll` tells.
         """
         with self._in_turn():
             self._check_open()
