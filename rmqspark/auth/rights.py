@@ -100,6 +100,7 @@ RIGHTS: Final[Mapping[int, tuple[Part, ...]]] = MappingProxyType(
         RequestCode.RMQ_TXN_VOTE: (on_cluster(UPDATE),),
         RequestCode.RMQ_TXN_COMPLETE: (on_cluster(UPDATE),),
         RequestCode.RMQ_TXN_FIND: (on_cluster(GET),),
+        RequestCode.RMQ_TXN_GROUP_OFFSETS: (on_cluster(GET),),
         # administration of a broker
         RequestCode.UPDATE_AND_CREATE_TOPIC: (on_topic(CREATE),),
         RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: (on_body("Topics in the body", named.of_topic_configs, CREATE),),

@@ -140,7 +140,7 @@ class BrokerConfig(TlsClientSettings, TlsServerSettings, AuthConfig):
         90, "(ours) A transactional id that nobody has used while the broker ran for so long is forgotten.", unit="d"
     )
     retired_brokers: str = setting(
-        "", "(ours) Brokers that are gone for good, whose transactional ids may be adopted: a;b."
+        "", "(ours) Brokers gone for good: their transactional ids may be adopted, no lease waits for their word: a;b."
     )
     store_reply_message_enable: bool = setting(True, "Replies to requests of producers go into the log, too.")
     region_id: str = setting("DefaultRegion", "Region written into messages (MSG_REGION).")
@@ -206,6 +206,11 @@ class BrokerConfig(TlsClientSettings, TlsServerSettings, AuthConfig):
     def waits_for_slaves(self) -> bool:
         """Whether sends are answered when slaves have them."""
         return self.broker_role == "SYNC_MASTER" and self.in_sync_replicas > 1
+
+    @property
+    def retired(self) -> tuple[str, ...]:
+        """The brokers that are gone for good."""
+        return tuple(name.strip() for name in self.retired_brokers.split(";") if name.strip())
 
     @property
     def access(self) -> Access:

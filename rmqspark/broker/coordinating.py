@@ -38,7 +38,7 @@ def coordination(
     return Coordination(
         CoordinationConfig(
             config.broker_name,
-            tuple(name.strip() for name in config.retired_brokers.split(";") if name.strip()),
+            config.retired,
             max_open_ms=config.transaction_max_open * _MINUTE_MS,
             expiration_ms=config.transactional_id_expiration * _DAY_MS,
             max_decision_bytes=store_config.max_message_size - _RESTATED_GROWS_BYTES,

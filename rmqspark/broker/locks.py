@@ -10,6 +10,10 @@ else had the queue meanwhile. And they are remembered, over a restart of the bro
 queue: its last owner may come back, however late, and go on. It comes back as another run of the query, under the same
 client id. Runs are numbered, too, as they begin, and a lease belongs to the latest one that asked for it: an earlier
 one that was paused, and wakes, can neither use it nor give it up.
+
+What was read under a lease another broker may have decided, as the coordinator of its query's transactions, and not
+have said so yet. So a lease remembers that broker. One that ran out is nobody else's before it has been asked, and has
+said where the group goes on (`orphaned_leases`).
 """
 
 from __future__ import annotations
@@ -35,6 +39,7 @@ class QueueLock(NamedTuple):
     renewed_ms: int
     number: int = 0  # of a lease that is remembered; 0 is RocketMQ's lock
     run: int = 0  # of the client that has the lease
+    coordinator: str = ""  # a broker that may have decided what was read under it, and is still to say so
 
 
 class QueueLocks:
@@ -146,12 +151,13 @@ class QueueLocks:
             lock = locks.get(queue)
             if not self._is_free_for(client_id, lock, now_ms, run):
                 continue
+            coordinator = ""
             if lock is not None and lock.number and _is_own(lock, client_id, run):
-                number = lock.number
+                number, coordinator = lock.number, lock.coordinator
             else:
                 self._last_number = number = self._last_number + 1
             self.revision += lock is None or (lock.number, lock.run) != (number, run)
-            locks[queue] = QueueLock(client_id, now_ms, number, run)
+            locks[queue] = QueueLock(client_id, now_ms, number, run, coordinator)
             numbers[queue] = number
         if not locks:
             del self._groups[group]
@@ -163,24 +169,49 @@ class QueueLocks:
         return {queue for queue in queues if (lock := locks.get(queue)) is not None and lock.run < run}
 
     def keep(
-        self, group: str, client_id: str, leases: Mapping[MessageQueue, int], now_ms: int, run: int = 0
+        self,
+        group: str,
+        client_id: str,
+        leases: Mapping[MessageQueue, int],
+        now_ms: int,
+        run: int = 0,
+        coordinator: str = "",
     ) -> list[MessageQueue]:
         """Renews these leases; returns those that are still its own. One that ran out is, if nobody took the queue, and
-        so is an earlier run's, which is taken over."""
+        so is an earlier run's, which is taken over. `coordinator` is who is to be asked about them from now on."""
         locks = self._groups.get(group, {})
-        kept = [
-            queue
+        kept = {
+            queue: lock._replace(renewed_ms=now_ms, run=run, coordinator=coordinator or lock.coordinator)
             for queue, number in leases.items()
             if (lock := locks.get(queue)) is not None and lock.number == number and _is_own(lock, client_id, run)
-        ]
-        self.revision += any(locks[queue].run < run for queue in kept)
-        locks.update((queue, QueueLock(client_id, now_ms, leases[queue], run)) for queue in kept)
-        return kept
+        }
+        self.revision += any(locks[queue]._replace(renewed_ms=now_ms) != lock for queue, lock in kept.items())
+        locks.update(kept)
+        return list(kept)
+
+    def orphans(self, now_ms: int) -> dict[str, dict[str, dict[MessageQueue, int]]]:
+        """The numbers of leases that ran out, of which a broker has still to say where the group goes on: by that
+        broker, group and queue."""
+        found: dict[str, dict[str, dict[MessageQueue, int]]] = {}
+        for group, locks in self._groups.items():
+            for queue, lock in locks.items():
+                if lock.coordinator and self._has_expired(lock, now_ms):
+                    found.setdefault(lock.coordinator, {}).setdefault(group, {})[queue] = lock.number
+        return found
+
+    def settle(self, group: str, leases: Mapping[MessageQueue, int], now_ms: int) -> None:
+        """It has said so: from now on anybody may have these queues, but for those that their owner came back to."""
+        locks = self._groups.get(group, {})
+        for queue, number in leases.items():
+            lock = locks.get(queue)
+            if lock is not None and lock.number == number and self._has_expired(lock, now_ms):
+                locks[queue] = lock._replace(coordinator="")
+                self.revision += 1
 
     def table(self) -> QueueLeaseTable:
         """The leases, in the form of config/queueLeases.json."""
         leases = [
-            QueueLease(group, *queue, lock.client_id, lock.number, lock.run)
+            QueueLease(group, *queue, lock.client_id, lock.number, lock.run, lock.coordinator)
             for group, locks in self._groups.items()
             for queue, lock in locks.items()
             if lock.number
@@ -192,7 +223,8 @@ class QueueLocks:
         self._last_number = max([table.lastNumber, *(max(lease.number, lease.run) for lease in table.leases)])
         for lease in table.leases:
             queue = MessageQueue(lease.topic, lease.brokerName, lease.queueId)
-            self._groups.setdefault(lease.group, {})[queue] = QueueLock(lease.clientId, now_ms, lease.number, lease.run)
+            lock = QueueLock(lease.clientId, now_ms, lease.number, lease.run, lease.coordinator)
+            self._groups.setdefault(lease.group, {})[queue] = lock
 
     # --- time --------------------------------------------------------------------------------------------------------
 
@@ -215,7 +247,9 @@ class QueueLocks:
             raise Busy(f"{len(self)} queues are locked or leased on this broker; there is no room for more.")
 
     def _is_free_for(self, client_id: str, lock: QueueLock | None, now_ms: int, run: int = 0) -> bool:
-        return lock is None or _is_own(lock, client_id, run) or self._has_expired(lock, now_ms)
+        if lock is None or _is_own(lock, client_id, run):
+            return True
+        return self._has_expired(lock, now_ms) and not lock.coordinator
 
     def _has_expired(self, lock: QueueLock, now_ms: int) -> bool:
         return now_ms - lock.renewed_ms > self.lease_ms

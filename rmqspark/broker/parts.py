@@ -30,6 +30,7 @@ from rmqspark.broker.metrics.broker_metrics import BrokerMetrics
 from rmqspark.broker.metrics.counted import Counted
 from rmqspark.broker.metrics.statistics import Statistics
 from rmqspark.broker.offset_log import OffsetLog
+from rmqspark.broker.orphaned_leases import OrphanedLeases
 from rmqspark.broker.participation import participation
 from rmqspark.broker.pull_permits import PullPermits
 from rmqspark.broker.queries import SparkQueries
@@ -162,6 +163,9 @@ class Parts:
             max_message_bytes=given.store_config.max_message_size,
         )
         self.coordination = coordination(given, store, tables, self.safety, self.appender, self.resolver, self.leases)
+        self.orphaned_leases = OrphanedLeases(
+            tables, self.offset_log, self.coordination.peers, clock, unasked={config.broker_name, *config.retired}
+        )
         self.guard = guard_of(config, self.accounts, store, self.coordination.inputs)
         self.expiry = ExpiryRounds(store, self.flusher, self.needed_offset, clock, self._spared_offset)
 

@@ -54,6 +54,7 @@ def _of_master(parts: Parts) -> list[Coroutine[Any, Any, None]]:
         _every(_DELAY_INTERVAL_MS, parts.timed.run_round),
         _every(_TRANSACTION_INTERVAL_MS, parts.resolver.check_back),
         _every(_TRANSACTION_INTERVAL_MS, parts.coordination.tick),
+        _every(_TRANSACTION_INTERVAL_MS, parts.orphaned_leases.run_round),
     ]
 
 

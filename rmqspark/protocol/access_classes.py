@@ -98,6 +98,7 @@ _CODES_BY_ACCESS: Final[Mapping[Access, tuple[RequestCode, ...]]] = {
         RequestCode.RMQ_TXN_VOTE,
         RequestCode.RMQ_TXN_COMPLETE,
         RequestCode.RMQ_TXN_FIND,
+        RequestCode.RMQ_TXN_GROUP_OFFSETS,
         RequestCode.RMQ_ACCOUNTS,
     ),
     Access.ADMIN_READ: (

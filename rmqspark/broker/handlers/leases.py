@@ -14,32 +14,43 @@ from typing import TYPE_CHECKING
 from rmqspark.protocol.bodies.client import GroupLeasesAnswerBody, GroupLeasesBody
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.consume import GroupLeasesRequestHeader
-from rmqspark.protocol.names import check_client_id
+from rmqspark.protocol.names import check_broker_name, check_client_id
 from rmqspark.remoting.reply import Reply, reply_after
 from rmqspark.remoting.router import Route, Routes
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Callable
 
     from rmqspark.broker.group_leases import GroupLeases
     from rmqspark.remoting.request import Request
 
 
 class LeaseHandlers:
-    """Leases queues to the members of known and new groups; a lease that is not renewed lasts `lease_ms`."""
+    """Leases queues to the members of known and new groups; a lease that is not renewed lasts `lease_ms`. `meet` raises
+    for a coordinator that is no broker of the cluster: nobody could be asked what it has decided."""
 
-    def __init__(self, leases: GroupLeases, lease_ms: int) -> None:
+    def __init__(self, leases: GroupLeases, lease_ms: int, meet: Callable[[str], Awaitable[None]]) -> None:
         self._leases = leases
         self._lease_ms = lease_ms
+        self._meet = meet
 
     def routes(self) -> Routes:
         return {RequestCode.RMQ_GROUP_LEASES: Route(GroupLeasesRequestHeader, self.leases)}
 
     def leases(self, request: Request[GroupLeasesRequestHeader]) -> Reply | Awaitable[Reply]:
+        coordinator = request.header.coordinator
+        return self._lease(request) if coordinator is None else self._for_coordinator(request, coordinator)
+
+    async def _for_coordinator(self, request: Request[GroupLeasesRequestHeader], name: str) -> Reply:
+        await self._meet(check_broker_name(name))
+        reply = self._lease(request, name)
+        return reply if isinstance(reply, Reply) else await reply
+
+    def _lease(self, request: Request[GroupLeasesRequestHeader], coordinator: str = "") -> Reply | Awaitable[Reply]:
         header, body, leases = request.header, GroupLeasesBody.decode_request(request.body), self._leases
         group, member = header.consumerGroup, check_client_id(header.clientId)
         run = leases.begin(group, member, header.run, (*body.keep, *body.release, *body.take))
-        held = leases.keep(group, member, run, body.keep)
+        held = leases.keep(group, member, run, body.keep, coordinator)
         leases.release(group, member, run, body.release)
         held += leases.take(group, member, run, body.take)
         reply = Reply(body=GroupLeasesAnswerBody(self._lease_ms, held, run).encode())

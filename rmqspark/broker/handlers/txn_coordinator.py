@@ -1,5 +1,5 @@
-"""RMQ_TXN_PREPARE, DECIDE, STATUS, ABORT, LIST, RESOLVE, FIND, REPORT_INPUT, INPUTS, AUDIT (30010 to 30022): this
-broker as the coordinator of exactly-once transactions. VOTE, COMPLETE and HALF are the participants'.
+"""RMQ_TXN_PREPARE, DECIDE, STATUS, ABORT, LIST, RESOLVE, FIND, REPORT_INPUT, INPUTS, AUDIT, GROUP_OFFSETS (30010 to
+30023): this broker as the coordinator of exactly-once transactions. VOTE, COMPLETE and HALF are the participants'.
 
 rmqspark's own; docs/wire-format.md has the fields, docs/exactly-once.md the protocol.
 """
@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqspark.errors import InvalidArgument
+from rmqspark.message_queue import MessageQueue
+from rmqspark.protocol.bodies.client import LeasedQueue, LeasedQueues
 from rmqspark.protocol.bodies.txn import BrokersSeen, InputRanges, TxnDecision
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.txn import (
@@ -19,6 +21,7 @@ from rmqspark.protocol.headers.txn import (
     TxnDecideResponseHeader,
     TxnFindRequestHeader,
     TxnFindResponseHeader,
+    TxnGroupOffsetsRequestHeader,
     TxnInputsRequestHeader,
     TxnListRequestHeader,
     TxnOutcome,
@@ -62,6 +65,7 @@ class TxnCoordinatorHandlers:
         self._coordinator = coordination.coordinator
         self._owners = coordination.owners
         self._remember_broker = coordination.remember_broker
+        self._group_offsets = coordination.group_offsets
         self._reports = coordination.reports
         self._inputs = coordination.inputs
         self._journal = coordination.journal
@@ -81,6 +85,7 @@ class TxnCoordinatorHandlers:
             RequestCode.RMQ_TXN_REPORT_INPUT: Route(TxnReportInputRequestHeader, self.report_input),
             RequestCode.RMQ_TXN_INPUTS: Route(TxnInputsRequestHeader, self.inputs),
             RequestCode.RMQ_TXN_AUDIT: Route(TxnAuditRequestHeader, self.audit),
+            RequestCode.RMQ_TXN_GROUP_OFFSETS: Route(TxnGroupOffsetsRequestHeader, self.group_offsets),
         }
 
     async def prepare(self, request: Request[TxnPrepareRequestHeader]) -> Reply:
@@ -176,6 +181,12 @@ class TxnCoordinatorHandlers:
     def inputs(self, request: Request[TxnInputsRequestHeader]) -> Reply:
         header = request.header
         return Reply(body=InputRanges(self._inputs.of(header.queryId, header.batchId)).encode(standard=True))
+
+    def group_offsets(self, request: Request[TxnGroupOffsetsRequestHeader]) -> Reply:
+        asked = LeasedQueues.decode_request(request.body).queues
+        queues = {MessageQueue(each.topic, each.brokerName, each.queueId) for each in asked}
+        found = self._group_offsets(request.header.consumerGroup, queues)
+        return Reply(body=LeasedQueues([LeasedQueue(*queue, offset=at) for queue, at in found.items()]).encode())
 
 
 def _decision(ruling: Ruling) -> bytes:

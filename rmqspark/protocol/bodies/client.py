@@ -104,6 +104,12 @@ class LeasedQueue(Body):
     offset: Int64 = -1
 
 
+class LeasedQueues(Body):
+    """RMQ_TXN_GROUP_OFFSETS; in the answer those that a group has to go on in, and where."""
+
+    queues: list[LeasedQueue] = []
+
+
 class GroupLeasesBody(Body):
     """RMQ_GROUP_LEASES: leases to renew with a commit, then those to give up, then queues to lease."""
 
@@ -131,6 +137,7 @@ class QueueLease(Body):
     clientId: str = ""
     number: Int64 = 0
     run: Int64 = 0
+    coordinator: str = ""
 
 
 class QueueLeaseTable(Body):

@@ -143,11 +143,13 @@ class ConsumerGroupRequestHeader(Header):
 
 
 class GroupLeasesRequestHeader(Header):
-    """RMQ_GROUP_LEASES. `run` is the number that this broker gave the client's run; absent in its first request."""
+    """RMQ_GROUP_LEASES. `run` is the number that this broker gave the client's run; absent in its first request.
+    `coordinator` is the broker that asks for the client, to decide what was read under the leases."""
 
     consumerGroup: str
     clientId: str
     run: Int64 | None = None
+    coordinator: str | None = None
 
 
 class ConsumerSendMsgBackRequestHeader(Header):

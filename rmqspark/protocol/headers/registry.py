@@ -112,6 +112,7 @@ REQUEST_HEADERS: Final[Mapping[RequestCode, type[Header]]] = MappingProxyType(
         RequestCode.RMQ_TXN_REPORT_INPUT: txn.TxnReportInputRequestHeader,
         RequestCode.RMQ_TXN_INPUTS: txn.TxnInputsRequestHeader,
         RequestCode.RMQ_TXN_AUDIT: txn.TxnAuditRequestHeader,
+        RequestCode.RMQ_TXN_GROUP_OFFSETS: txn.TxnGroupOffsetsRequestHeader,
         RequestCode.RMQ_QUERY_LIST: queries.QueryListRequestHeader,
         RequestCode.RMQ_GROUP_RESETS: consume.ConsumerGroupRequestHeader,
         RequestCode.RMQ_GROUP_LEASES: consume.GroupLeasesRequestHeader,

@@ -244,3 +244,10 @@ class TxnAuditRequestHeader(Header):
     transactionalId: str | None = None
     queryId: str | None = None
     cursor: str | None = None
+
+
+class TxnGroupOffsetsRequestHeader(Header):
+    """RMQ_TXN_GROUP_OFFSETS, broker to broker, of queues that were leased to members of a shared group; bodies of
+    request and answer: LeasedQueues."""
+
+    consumerGroup: str

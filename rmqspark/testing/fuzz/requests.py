@@ -24,6 +24,7 @@ from rmqspark.protocol.bodies.client import (
     CheckClientConfigBody,
     GroupLeasesBody,
     HeartbeatData,
+    LeasedQueues,
     LockBatchBody,
     MessageRequestModeBody,
     QueryAssignmentBody,
@@ -65,6 +66,7 @@ BODIES: Final[Mapping[RequestCode, type[Body]]] = {
     RequestCode.RMQ_TXN_VOTE: bodies_txn.TxnVote,
     RequestCode.RMQ_TXN_COMPLETE: bodies_txn.TxnComplete,
     RequestCode.RMQ_TXN_REPORT_INPUT: bodies_txn.InputRanges,
+    RequestCode.RMQ_TXN_GROUP_OFFSETS: LeasedQueues,
     RequestCode.RMQ_QUERY_REPORT: bodies_queries.QueryReport,
 }
 """Requests whose body is JSON."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from rmqspark.errors import FlushSlaveTimeout, RmqError, SlaveNotAvailable, TransactionError
+from rmqspark.errors import Busy, FlushSlaveTimeout, RmqError, SlaveNotAvailable, TransactionError
 from rmqspark.protocol.bodies.txn import TxnDecision
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.txn import TxnOutcome, TxnStatusRequestHeader, TxnStatusResponseHeader
@@ -28,9 +28,10 @@ from rmqspark.txn.coordinator.rollout import Rollout
 from rmqspark.txn.coordinator.uptime import Uptime
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 
     from rmqspark.clock import Clock
+    from rmqspark.model import MessageQueue
     from rmqspark.store.files import FileSystem
     from rmqspark.store.message_store import MessageStore
     from rmqspark.txn.coordinator.events import Event
@@ -149,6 +150,13 @@ class Coordination:
         decision = TxnDecision.decode(response.body) if response.body else None
         return Ruling(Answer(TxnOutcome(told.outcome), told.epoch, told.lastVersion, decision))
 
+    def group_offsets(self, group: str, queues: Collection[MessageQueue]) -> dict[MessageQueue, int]:
+        """Where a group goes on behind what was decided here, in those of these queues, of another broker, to which
+        that was not said yet. Raises Busy while it is being decided."""
+        if self._leases.are_asked(group, queues) or self.coordinator.is_moving(group, queues):
+            raise Busy(f"What a member of {group!r} has read is being decided.")
+        return self._offsets.wanted(group, queues)
+
     def note_broker(self, name: str) -> None:
         """Remembers a broker that has been heard of. Raises NotWritable, TransactionError for one too many."""
         if name == self._config.broker_name or name in self.ledger.peers:
@@ -156,6 +164,11 @@ class Coordination:
         if len(self.ledger.peers) >= _MOST_PEERS or not 0 < len(name) <= MAX_TRANSACTIONAL_ID_LENGTH:
             raise TransactionError(f"Broker {name[:32]!r} is not one of this cluster, or one too many.")
         self.journal.record([PeerSeen(name)])
+
+    async def meet(self, name: str) -> None:
+        """Remembers a broker that is to be asked something later, once. Raises as `remember_broker`."""
+        if name != self._config.broker_name and name not in self.ledger.peers:
+            await self.remember_broker(name)
 
     async def remember_broker(self, name: str) -> None:
         """The same, of one that asks who owns an id, and may own it next: on the disk when this returns, so that this

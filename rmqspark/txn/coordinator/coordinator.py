@@ -28,9 +28,10 @@ from rmqspark.txn.coordinator.turns import Turns
 from rmqspark.txn.coordinator.voting import Voting
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 
     from rmqspark.clock import Clock
+    from rmqspark.model import MessageQueue
     from rmqspark.protocol.bodies.txn import TxnDecision
     from rmqspark.txn.coordinator.events import Transaction
     from rmqspark.txn.coordinator.input_leases import InputLeases
@@ -191,6 +192,10 @@ class Coordinator:
             await self._follow(left)
         await self._confirmations.ask(due if is_kept else {})
         self._rollout.forget_finished()
+
+    def is_moving(self, group: str, queues: Collection[MessageQueue]) -> bool:
+        """Whether a decision that the group has not followed yet has read any of these queues."""
+        return self._following.has_read(group, queues)
 
     async def _follow(self, transactional_ids: Iterable[str]) -> None:
         """Those of which a request is under way do so themselves."""

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rmqspark.model import MessageQueue
+
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Collection
 
     from rmqspark.protocol.bodies.txn import TxnDecision
 
@@ -28,6 +30,15 @@ class Following:
     def left(self) -> list[str]:
         """The transactional ids with such decisions."""
         return list(self._left)
+
+    def has_read(self, group: str, queues: Collection[MessageQueue]) -> bool:
+        """Whether any of these decisions is about one of these queues, read for the group."""
+        return any(
+            each.group == group and MessageQueue(each.topic, each.brokerName, each.queueId) in queues
+            for left in self._left.values()
+            for decision in left.values()
+            for each in decision.inputs
+        )
 
     async def catch_up(self, transactional_id: str) -> None:
         """Moves the groups of all that was decided under it, in that order, or a later one would be taken back. To be

@@ -4,13 +4,14 @@ groups go on then.
 The coordinator renews the leases, in the query's name, when all brokers have voted: who has lost one has read what
 another member reads as well, and its batch is refused; who has not keeps it for as long as a lease lasts, in which the
 decision is made and the group's offsets move, under the same leases. So a driver that was away does no harm, whatever
-its tasks have sent.
+its tasks have sent. The brokers remember who has asked: should that one be cut off from them between the two, until
+leases have run out, they ask it before anybody else gets a queue (`orphaned_leases` of the broker).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from rmqspark.errors import Busy, LeaseLost, RmqError, TransactionError
@@ -60,6 +61,12 @@ class InputLeases:
         self._own_name = own_name
         self._here = here
         self._peers = peers
+        self._asked: Counter[tuple[str, MessageQueue]] = Counter()
+
+    def are_asked(self, group: str, queues: Iterable[MessageQueue]) -> bool:
+        """Whether a batch that has read any of these queues for the group may be decided as soon as is known whose they
+        are."""
+        return any((group, queue) in self._asked for queue in queues)
 
     async def lost(self, inputs: Iterable[InputRange]) -> str | None:
         """In words, a queue that was given to somebody else; None if there is none. Busy where it cannot be told.
@@ -69,6 +76,14 @@ class InputLeases:
         by_holder = _by_holder(inputs)
         if len(by_holder) > _MOST_HOLDERS:
             raise TransactionError(f"A batch has leases of {_MOST_HOLDERS} groups and brokers at most.")
+        asked = Counter((holder.group, queue) for holder, read in by_holder.items() for queue in read)
+        self._asked += asked
+        try:
+            return await self._lost(by_holder)
+        finally:
+            self._asked -= asked
+
+    async def _lost(self, by_holder: Mapping[_Holder, Mapping[MessageQueue, _Read]]) -> str | None:
         listed = await self._peers.listed({holder.broker for holder in by_holder} - {self._own_name})
         for holder in by_holder:
             if holder.broker not in (self._own_name, *listed):
@@ -108,7 +123,7 @@ class InputLeases:
     async def _keep(self, holder: _Holder, wanted: Sequence[LeasedQueue]) -> set[MessageQueue]:
         if holder.broker == self._own_name:
             return set(map(_queue, self._here.keep(holder.group, holder.member, holder.run, wanted)))
-        header = GroupLeasesRequestHeader(holder.group, holder.member, holder.run)
+        header = GroupLeasesRequestHeader(holder.group, holder.member, holder.run, self._own_name)
         body = GroupLeasesBody(keep=list(wanted)).encode()
         try:
             response = await self._peers.call(

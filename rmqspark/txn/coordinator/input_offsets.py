@@ -27,6 +27,7 @@ from rmqspark.txn.coordinator.peers import unlisted
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from rmqspark.model import MessageQueue
     from rmqspark.protocol.bodies.txn import InputRange
     from rmqspark.txn.coordinator.peers import Peers
 
@@ -75,6 +76,11 @@ class InputOffsets:
             elif place in self._waiting or len(self._waiting) < _MAX_WAITING:
                 offset = max(each.toOffset, self._waiting[place].offset if place in self._waiting else 0)
                 self._waiting[place] = _Move(offset, _TRIES_FOR_SHARED if each.lease else _TRIES)
+
+    def wanted(self, group: str, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
+        """Where the group is to go on in those of these queues that are still to be moved."""
+        places = {queue: _Place(queue.broker_name, group, queue.topic, queue.queue_id) for queue in queues}
+        return {queue: self._waiting[place].offset for queue, place in places.items() if place in self._waiting}
 
     async def move(self) -> None:
         """Tries what waits, once. A broker that does not answer is left alone for this time; one that refuses a group

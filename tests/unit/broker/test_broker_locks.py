@@ -219,3 +219,39 @@ def test_only_what_a_restart_must_remember_is_written() -> None:
     locks.expire(70_001 + LEASE_MEMORY_MS)
     assert locks.revision > before
     assert locks.keep("h", "c1", again, 70_002 + LEASE_MEMORY_MS) == []
+
+
+def test_who_may_have_decided_what_was_read_is_asked_first() -> None:
+    """A lease that ran out is its owner's alone until then, over a restart, too: neither a query nor a consumer that
+    locks has the queue."""
+    locks = QueueLocks(lease_ms=60_000)
+    leases = locks.take("g", "c1", [FIRST, SECOND], 0)
+    revision = locks.revision
+    assert locks.keep("g", "c1", {FIRST: leases[FIRST]}, 0, coordinator="a") == [FIRST]
+    assert locks.revision > revision
+    again = QueueLocks(lease_ms=60_000)
+    again.load(locks.table(), 0)
+    for table in (locks, again):
+        assert table.orphans(60_000) == {}
+        assert table.orphans(60_001) == {"a": {"g": {FIRST: leases[FIRST]}}}
+        assert table.take("g", "c2", [FIRST, SECOND], 60_001).keys() == {SECOND}
+        assert table.lock("g", "c3", [FIRST], 60_001) == []
+        table.settle("g", {FIRST: leases[FIRST]}, 60_001)
+        assert table.orphans(60_001) == {}
+        assert table.take("g", "c2", [FIRST], 60_001).keys() == {FIRST}
+
+
+def test_what_its_owner_comes_back_to_is_asked_about_again() -> None:
+    """It went on while the coordinator of before was asked; and what it has given up nobody is asked about."""
+    locks = QueueLocks(lease_ms=60_000)
+    leases = locks.take("g", "c1", [FIRST, SECOND], 0)
+    locks.keep("g", "c1", leases, 0, coordinator="a")
+    revision = locks.revision
+    assert locks.keep("g", "c1", {FIRST: leases[FIRST]}, 60_001) == [FIRST]
+    assert locks.take("g", "c1", [FIRST], 60_001) == {FIRST: leases[FIRST]}
+    assert locks.revision == revision
+    locks.settle("g", leases, 60_001)
+    assert locks.orphans(60_001) == {}
+    assert locks.orphans(120_002) == {"a": {"g": {FIRST: leases[FIRST]}}}
+    locks.unlock("g", "c1", [FIRST])
+    assert locks.orphans(120_002) == {}

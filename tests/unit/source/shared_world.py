@@ -94,15 +94,19 @@ class PlayedBroker:
             offsets=self.offsets,  # they outlive this world's brokers
             locks=locks,
             lease_file=self._file,
+            offset_file=SimpleNamespace(holds=lambda revision: True),
             save=self._file.save,
         )
-        log = SimpleNamespace(commit=self._commit, is_safe=True, make_safe=self._nothing_to_do)
+        log = SimpleNamespace(commit=self._commit, is_safe=True, make_safe=self._nothing_to_do, unlogged_revision=0)
         parts: Any = (self.name, tables, log, self._clock)
-        self._handlers = LeaseHandlers(GroupLeases(*parts), self.lease_ms)
+        self._handlers = LeaseHandlers(GroupLeases(*parts), self.lease_ms, self._meet)
 
     def _commit(self, group: str, positions: Mapping[MessageQueue, int]) -> None:
         for queue, offset in positions.items():
             self.offsets.commit(group, queue.topic, queue.queue_id, offset)
+
+    async def _meet(self, coordinator: str) -> None:
+        raise AssertionError(f"{coordinator} decides nothing in this world")
 
     async def _nothing_to_do(self) -> None:
         """What is committed outlives this world's brokers."""

@@ -23,6 +23,7 @@ from rmqspark.errors import (
     TwoCoordinators,
     Unreachable,
 )
+from rmqspark.model import MessageQueue
 from rmqspark.protocol.bodies.txn import AuditedBatch, BrokersSeen, HeldAttempt, InputRange, OutputRange, TxnDecision
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.consume import OffsetResponseHeader
@@ -363,6 +364,20 @@ def test_offsets_here_move_at_once_and_elsewhere_by_request() -> None:
     assert (here, moved(peers)) == ([("g", "t", 0, 9)], [9])
     asyncio.run(offsets.move())
     assert len(moved(peers)) == 1
+
+
+def test_what_is_still_to_be_moved_can_be_asked_for() -> None:
+    """By a broker whose leases have run out; of this one nothing is."""
+    peers = ScriptedPeers(b=Unreachable("away", address="b"))
+    offsets = InputOffsets("a", lambda *place: None, peers)  # type: ignore[arg-type]
+    offsets.want([InputRange("g", "t", "b", 0, 0, 9), InputRange("g", "t", "a", 0, 0, 9)])
+    asyncio.run(offsets.move())
+    queues = [MessageQueue("t", "b", 0), MessageQueue("t", "b", 1), MessageQueue("t", "a", 0)]
+    assert offsets.wanted("g", queues) == {queues[0]: 9}
+    assert offsets.wanted("h", queues) == {}
+    peers.answers["b"] = OffsetResponseHeader(4)
+    asyncio.run(offsets.move())
+    assert offsets.wanted("g", queues) == {}
 
 
 def test_offsets_never_move_back() -> None:

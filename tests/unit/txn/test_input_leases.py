@@ -48,6 +48,7 @@ class Brokers:
         if self.is_away:
             raise Unreachable("Nobody is there.", address=broker)
         assert (code, header.consumerGroup, header.clientId) == (RequestCode.RMQ_GROUP_LEASES, "g", "m")
+        assert header.coordinator == "a"
         if header.run != 3:
             raise LeaseLost("A later run has taken over.")
         held = self.keep("g", "m", 3, GroupLeasesBody.decode(body).keep)
@@ -131,3 +132,21 @@ def test_what_cannot_be_moved_under_a_lease_is_left() -> None:
     assert left_by(brokers, without, given_away, away) == [without, given_away]
     brokers.is_away = True
     assert left_by(brokers, away) == [away]
+
+
+def test_that_a_batch_may_be_decided_is_known_while_its_leases_are_asked_for() -> None:
+    """A broker that wants to know whether anything was decided is to ask again then."""
+    brokers = Brokers((HERE, 1), (THERE, 2))
+    leases = InputLeases("a", brokers, brokers)  # type: ignore[arg-type]
+    known: list[bool] = []
+
+    async def listed(names: Collection[str]) -> set[str]:
+        known.extend(leases.are_asked(group, [queue]) for group in ("g", "h") for queue in (HERE, THERE))
+        return set(names)
+
+    brokers.listed = listed  # type: ignore[method-assign]
+    for held in ({(HERE, 1), (THERE, 2)}, set[tuple[MessageQueue, int]]()):
+        brokers.held = held
+        asyncio.run(leases.lost([read(HERE, 1), read(THERE, 2)]))
+        assert not leases.are_asked("g", [HERE, THERE])
+    assert known == [True, True, False, False] * 2

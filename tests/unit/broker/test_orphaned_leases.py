@@ -1,0 +1,149 @@
+"""What is asked, and what follows, before a queue of a shared group goes to the next member."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from rmqspark.broker.orphaned_leases import OrphanedLeases
+from rmqspark.errors import Busy, NotSupported, Unreachable
+from rmqspark.model import MessageQueue
+from rmqspark.protocol.bodies.client import LeasedQueue, LeasedQueues
+from rmqspark.protocol.codes import RequestCode
+from rmqspark.remoting.response import Response
+
+from ..store.store_bench import StoreBench
+from .test_coordinating import OnDisk, leases_of
+from .test_slave_role import tables_of
+
+if TYPE_CHECKING:
+    from rmqspark.broker.locks import QueueLocks
+
+FIRST, SECOND = MessageQueue("orders", "broker-a", 0), MessageQueue("orders", "broker-a", 1)
+LEASE_MS = 60_000
+
+
+class Bench:
+    """Two queues of six messages each, leased to a member of group g that has died. Coordinator c may have decided what
+    it had read."""
+
+    def __init__(self, *unasked: str) -> None:
+        self.bench = StoreBench()
+        for queue in (FIRST, SECOND):
+            self.bench.send("orders", queue.queue_id, *[b"%d" % number for number in range(6)])
+        self.tables = tables_of(self.bench)
+        self.answer: Exception | dict[MessageQueue, int] = {}
+        self.asked: list[tuple[str, str, list[int]]] = []
+        offset_log: Any = leases_of(self.bench, self.tables, OnDisk(self.bench))._offset_log
+        self.orphaned = OrphanedLeases(
+            self.tables,
+            offset_log,
+            self,  # type: ignore[arg-type]
+            self.bench.clock,
+            unasked=unasked,
+        )
+        leases = self.locks.take("g", "m", [FIRST, SECOND], self.now_ms)
+        self.locks.keep("g", "m", leases, self.now_ms, coordinator="c")
+
+    @property
+    def locks(self) -> QueueLocks:
+        return self.tables.locks
+
+    @property
+    def now_ms(self) -> int:
+        return self.bench.clock.monotonic_ms()
+
+    async def call(self, broker: str, code: int, header: Any, body: bytes, *, timeout_ms: int) -> Response:
+        assert code == RequestCode.RMQ_TXN_GROUP_OFFSETS
+        queues = LeasedQueues.decode(body).queues
+        self.asked.append((broker, header.consumerGroup, [each.queueId for each in queues]))
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        told = LeasedQueues([LeasedQueue(*queue, offset=offset) for queue, offset in self.answer.items()])
+        return Response(0, 1, None, 479, {}, told.encode())
+
+    def round(self, answer: Exception | dict[MessageQueue, int] | None = None) -> None:
+        self.answer = {} if answer is None else answer
+        asyncio.run(self.orphaned.run_round())
+
+    def given(self) -> list[int]:
+        """The queues that another member gets now."""
+        return [queue.queue_id for queue in self.locks.take("g", "other", [FIRST, SECOND], self.now_ms)]
+
+    def committed(self, queue: MessageQueue) -> int | None:
+        return self.tables.offsets.committed("g", queue.topic, queue.queue_id)
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+def test_nobody_is_asked_while_a_lease_lasts(bench: Bench) -> None:
+    """Its member may be there."""
+    bench.round()
+    assert bench.asked == []
+    bench.bench.clock.advance(ms=LEASE_MS + 1)
+    assert bench.given() == []
+    bench.round()
+    assert bench.asked == [("c", "g", [0, 1])]
+    assert bench.given() == [0, 1]
+
+
+def test_the_group_goes_on_where_it_was_decided(bench: Bench) -> None:
+    """Never back, for its member may have said more itself; nor in queues that were not asked about."""
+    bench.tables.offsets.commit("g", "orders", SECOND.queue_id, 5)
+    bench.bench.clock.advance(ms=LEASE_MS + 1)
+    bench.round({FIRST: 4, SECOND: 3, MessageQueue("orders", "broker-a", 2): 1})
+    assert [bench.committed(queue) for queue in (FIRST, SECOND)] == [4, 5]
+    assert bench.tables.offsets.committed("g", "orders", 2) is None
+
+
+@pytest.mark.parametrize("error", [Unreachable("away", address="c"), Busy("It is being decided.")])
+def test_who_does_not_say_is_asked_again(bench: Bench, error: Exception) -> None:
+    """Until then nobody else has the queues, and the log says once for whom they wait."""
+    bench.bench.clock.advance(ms=LEASE_MS + 1)
+    with capture_logs() as logs:
+        bench.round(error)
+        bench.round(error)
+    assert bench.given() == []
+    assert [(entry["coordinator"], entry["groups"]) for entry in logs] == [("c", ["g"])]
+    bench.round({FIRST: 2})
+    assert (bench.given(), bench.committed(FIRST)) == ([0, 1], 2)
+    bench.round()
+    assert len(bench.asked) == 3
+
+
+def test_a_broker_of_an_earlier_version_is_not_waited_for(bench: Bench) -> None:
+    """It does not know the question, and says so."""
+    bench.bench.clock.advance(ms=LEASE_MS + 1)
+    bench.round(NotSupported("unknown request"))
+    assert bench.given() == [0, 1]
+
+
+def test_who_is_gone_for_good_is_not_asked() -> None:
+    """An operator has said so."""
+    bench = Bench("c")
+    bench.bench.clock.advance(ms=LEASE_MS + 1)
+    bench.round()
+    assert (bench.asked, bench.given()) == ([], [0, 1])
+
+
+def test_a_member_that_comes_back_meanwhile_keeps_its_queues(bench: Bench) -> None:
+    """The answer comes after it has gone on."""
+    bench.bench.clock.advance(ms=LEASE_MS + 1)
+    real = bench.call
+
+    async def late(*args: Any, **kwargs: Any) -> Response:
+        bench.locks.take("g", "m", [FIRST], bench.now_ms)
+        return await real(*args, **kwargs)
+
+    bench.call = late  # type: ignore[method-assign]
+    bench.round({FIRST: 2})
+    assert bench.given() == [1]
+    assert bench.committed(FIRST) == 2
+    bench.bench.clock.advance(ms=LEASE_MS + 1)
+    assert bench.given() == [1]
