@@ -455,3 +455,21 @@ def test_a_send_back_under_sync_flush_is_on_disk_when_it_is_answered(on_broker) 
     with pytest.raises(BaseException):  # noqa: B017, PT011 - the machine went away under the broker
         on_broker(before, clock=clock, files=files, store=sync)
     on_broker(after, clock=clock, files=files, store=sync)
+
+
+@pytest.mark.parametrize("unique_key", ["C0A8010A1F9018B4AAC25E0BE0F50007", None])
+def test_another_message_is_not_given_back_in_the_place_of_one_that_is_lost(on_broker, unique_key: str | None) -> None:
+    """A consumer may have it from before its broker lost the end of its log, or came back with another store; who sends
+    from then on gets the same places. It hears that there is no such message, and sends its own."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await client.send("orders", b"work", {"UNIQ_KEY": unique_key} if unique_key else {})
+        (record,) = bench.records(await client.pull("orders"))
+        own_id = unique_key or offset_msg_id(record.store_host, record.physical_offset)
+        lost = await send_back(client, record, originMsgId="C0A8010A1F9018B4AAC25E0BE0F50008")
+        assert (lost.code, lost.remark) == (1, f"look message by offset failed, {record.physical_offset}")
+        for own in (own_id, own_id.lower(), "", None):
+            assert (await send_back(client, record, originMsgId=own)).code == 0
+
+    on_broker(talk)
