@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from rmqspark.errors import InvalidArgument
+from rmqspark.protocol.names import trimmed_tag
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +20,7 @@ def check_sql(sql: str, tags: str) -> None:
     """Raises InvalidFilter for what is no expression, and InvalidArgument where tags are asked for beside it."""
     from rmqspark.protocol.sql.filter import SqlFilter  # brings the grammar
 
-    if tags.strip() not in ("", "*"):
+    if trimmed_tag(tags) not in ("", "*"):
         raise InvalidArgument("tags and sql exclude each other.", hint="In SQL92 tags are a property: TAGS = 'paid'")
     SqlFilter.parse(sql, whole=True)
 
@@ -27,7 +28,7 @@ def check_sql(sql: str, tags: str) -> None:
 def tag_test(tags: str) -> Callable[[ReceivedMessage], bool] | None:
     """The exact test, which is the client's: brokers go by the hash of tags (spec: semantics, section 8.7). None where
     every message is wanted."""
-    if tags.strip() in ("", "*"):
+    if trimmed_tag(tags) in ("", "*"):
         return None
     from rmqspark.protocol.filters import TagFilter  # brings NumPy, which only filters ask for
 

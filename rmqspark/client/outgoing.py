@@ -12,7 +12,14 @@ from rmqspark.client.message_kinds import check_body_kind, check_kinds
 from rmqspark.errors import InvalidArgument, InvalidMessage
 from rmqspark.model import Message
 from rmqspark.protocol.milliseconds import other_unit
-from rmqspark.protocol.names import MAX_BODY_BYTES, MAX_DELAY_LEVEL, RETRY_PREFIX, check_body, check_sendable
+from rmqspark.protocol.names import (
+    MAX_BODY_BYTES,
+    MAX_DELAY_LEVEL,
+    RETRY_PREFIX,
+    check_body,
+    check_sendable,
+    trimmed_tag,
+)
 from rmqspark.protocol.records.batch import BatchElement, encode_batch
 from rmqspark.protocol.records.compression import compress
 from rmqspark.protocol.records.properties import KEY_SEPARATOR, Property, check_user_properties, encode_properties
@@ -180,7 +187,7 @@ def _joined_keys(keys: Sequence[str]) -> str:
 
 
 def _checked_tags(tags: str) -> str:
-    if "||" in tags or tags != tags.strip():
+    if "||" in tags or tags != trimmed_tag(tags):
         raise InvalidMessage(f"A message has one tag; {tags!r} could not be subscribed to.")
     return tags
 

@@ -21,7 +21,7 @@ from rmqspark.client.read_ahead import ReadAhead
 from rmqspark.client.user_topics import with_nearest
 from rmqspark.errors import GroupNotFound, InvalidArgument, StoreReplaced, TopicNotFound, TopicRemade
 from rmqspark.message_queue import MessageQueue
-from rmqspark.protocol.names import check_group
+from rmqspark.protocol.names import check_group, trimmed_tag
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -69,7 +69,7 @@ class PullConsumer(ClosedByWith):
         if sql is not None:
             check_sql(sql, tags)
         self._cluster = ClusterClient(namesrv, clock=clock, access=access)
-        self._fetcher = Fetcher(self._cluster, group, tags.strip() or "*", sql, start)
+        self._fetcher = Fetcher(self._cluster, group, trimmed_tag(tags) or "*", sql, start)
         self._reading = ReadAhead(self._fetcher, accept, max_poll_messages, self._cluster.clock)
         self._turn = threading.RLock()
         self._pid = os.getpid()

@@ -12,6 +12,7 @@ from typing import Final
 
 from rmqspark.errors import InvalidFilter
 from rmqspark.protocol.java_hash import tags_code
+from rmqspark.protocol.names import trimmed_tag
 
 MATCH_ALL: Final = "*"
 MAX_EXPRESSION_BYTES: Final = 4096
@@ -34,13 +35,13 @@ class TagFilter:
     @classmethod
     def parse(cls, expression: str | None) -> TagFilter | None:
         """Tags joined by `||`; None, empty and `*` match everything and give None. Raises InvalidFilter."""
-        if expression is None or expression.strip() in ("", MATCH_ALL):
+        if expression is None or trimmed_tag(expression) in ("", MATCH_ALL):
             return None
         if len(expression.encode("utf-8", "surrogatepass")) > MAX_EXPRESSION_BYTES:
             raise InvalidFilter(
                 f"A tag expression of {len(expression)} characters is over the limit of {MAX_EXPRESSION_BYTES} bytes."
             )
-        tags = [tag for part in expression.split(_SEPARATOR) if (tag := part.strip())]
+        tags = [tag for part in expression.split(_SEPARATOR) if (tag := trimmed_tag(part))]
         if not tags:
             raise InvalidFilter(f"The tag expression {expression!r} names no tag.", hint="Write: paid || shipped")
         return cls.of(*tags)

@@ -58,6 +58,8 @@ NOT_SENDABLE: Final = HIDDEN_TOPICS | {
 }
 """Topics that only the broker itself writes to."""
 
+_JAVA_BLANKS: Final = "".join(map(chr, range(ord(" ") + 1)))
+
 PARKING_TOPICS: Final = frozenset({SCHEDULE_TOPIC, TIMER_TOPIC})
 """Those of them where messages wait; bulks of such messages may be sent there."""
 
@@ -187,6 +189,12 @@ def check_sendable(topic: str) -> str:
     if check_topic(topic) in NOT_SENDABLE:
         raise InvalidName(f"Topic {topic!r} is written by the broker alone.", hint="Send to a topic of your own.")
     return topic
+
+
+def trimmed_tag(text: str) -> str:
+    """A tag, or an expression of several, without what RocketMQ's clients take from its ends: blanks and control
+    characters of ASCII, as Java's `trim` does. Other white space is a part of a tag."""
+    return text.strip(_JAVA_BLANKS)
 
 
 def check_body(size_bytes: int, max_bytes: int = MAX_BODY_BYTES) -> None:

@@ -16,6 +16,7 @@ from rmqspark.admin.schemas.messages import MessageView, NewMessage
 from rmqspark.admin.schemas.topics import MessageType, NewTopic, TopicChange, TopicView
 from rmqspark.client.silence import story
 from rmqspark.errors import InvalidArgument
+from rmqspark.protocol.names import trimmed_tag
 from rmqspark.protocol.records.properties import Property, is_reserved
 
 if TYPE_CHECKING:
@@ -152,7 +153,7 @@ def new_message(said: Said, like: MessageView | None) -> NewMessage:
     return NewMessage.model_validate(
         {
             **body,
-            "tags": said["tags"].strip() or None,
+            "tags": trimmed_tag(said["tags"]) or None,
             "keys": [key for key in said["keys"].split(" ") if key],
             "properties": _properties(said["properties"], _own_properties(like)),
             "flag": 0 if like is None else like.flag,

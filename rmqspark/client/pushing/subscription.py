@@ -15,7 +15,7 @@ from rmqspark.protocol.bodies.client import (
     SubscriptionData,
 )
 from rmqspark.protocol.milliseconds import other_unit
-from rmqspark.protocol.names import RETRY_PREFIX, check_topic
+from rmqspark.protocol.names import RETRY_PREFIX, check_topic, trimmed_tag
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,7 +46,7 @@ class Subscription(NamedTuple):
         accepts = tag_test(tags)
         if sql is not None:
             check_sql(sql, tags)
-        return cls(topic, tags.strip() or _EVERYTHING, sql, since_ms, accepts)
+        return cls(topic, trimmed_tag(tags) or _EVERYTHING, sql, since_ms, accepts)
 
     def data(self) -> SubscriptionData:
         """As heartbeats tell it."""

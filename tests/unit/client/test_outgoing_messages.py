@@ -61,6 +61,12 @@ def test_a_key_may_have_whatever_is_no_blank() -> None:
     assert decode_properties(ready.properties.encode())["KEYS"] == "M\u00fcller\u00a0GmbH a\tb"
 
 
+def test_a_tag_may_end_in_what_subscriptions_do_not_take_away() -> None:
+    """RocketMQ takes blanks of ASCII from the ends of tags that someone subscribes to, and no others."""
+    ready = outgoing(Message("t", b"x", tags="\u3000paid\u00a0"), "ID", CONFIG)
+    assert decode_properties(ready.properties.encode())["TAGS"] == "\u3000paid\u00a0"
+
+
 def test_large_bodies_are_compressed() -> None:
     """Bodies from 4096 bytes on travel as zlib, smaller ones as they are."""
     large, small = b"a" * 4096, b"a" * 4095
@@ -91,6 +97,7 @@ def test_a_body_that_would_grow_is_sent_as_it_is() -> None:
         (Message("t", b"x", keys=["a b"]), "blank"),
         (Message("t", b"x", keys=[""]), "empty"),
         (Message("t", b"x", tags="a || b"), "one tag"),
+        (Message("t", b"x", tags="a\0"), "one tag"),
         (Message("t", b"x", delay_level=19), "1 to 18"),
         (Message("t", b"x", delay_level=-1), "1 to 18"),
         (Message("t", b"x", delay_level=1, deliver_time_ms=1_700_000_000_000), "delay_level and deliver_time_ms excl"),

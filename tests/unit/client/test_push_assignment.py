@@ -94,6 +94,7 @@ def test_what_brokers_hear_of_a_subscription() -> None:
     assert Subscription.to("orders", "b||a", None, 7).data() == SubscriptionData(
         "orders", "b||a", ["a", "b"], [97, 98], 7, "TAG"
     )
+    assert Subscription.to("orders", " a\u3000", None, 7).data().subString == "a\u3000"
     assert Subscription.to("orders", " ", None, 7).data() == SubscriptionData("orders", "*", [], [], 7, "TAG")
     assert Subscription.to("orders", "*", "a > 1", 7).data() == SubscriptionData("orders", "a > 1", [], [], 7, "SQL92")
 

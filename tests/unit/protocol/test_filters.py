@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from rmqspark.errors import InvalidFilter
 from rmqspark.protocol.filters import TagFilter
 from rmqspark.protocol.java_hash import java_hash
+from rmqspark.protocol.names import trimmed_tag
 
 
 @pytest.mark.parametrize("expression", [None, "", "*", " ", " * "])
@@ -27,6 +28,9 @@ def test_everything_needs_no_filter(expression: str | None) -> None:
         ("a|b", {"a|b"}),
         ("订单 || order", {"订单", "order"}),
         ("TagA || *", {"TagA", "*"}),
+        ("\u3000TagA||TagB\u00a0 || \u2003*", {"\u3000TagA", "TagB\u00a0", "\u2003*"}),
+        ("\0TagA \x1f||\tTagB\x01\n", {"TagA", "TagB"}),
+        ("\u3000", {"\u3000"}),
     ],
 )
 def test_tags_are_joined_by_two_bars(expression: str, tags: set[str]) -> None:
@@ -73,7 +77,7 @@ def test_expressions_that_name_nothing_or_too_much_are_refused(expression: str) 
 @given(
     st.sets(
         st.text(st.characters(exclude_categories=["Cs"], exclude_characters="|"), min_size=1)
-        .map(str.strip)
+        .map(trimmed_tag)
         .filter(bool),
         min_size=1,
         max_size=6,

@@ -174,12 +174,12 @@ def test_what_is_sent_again_unchanged_is_what_it_was() -> None:
     """With its flag, for which the form has no field, and its sharding key: it is behind others of that key again."""
     properties = {"TAGS": "paid", "KEYS": "k1 k2", "__SHARDINGKEY": " customer 7", "price": "7", "UNIQ_KEY": "A"}
     like = stored("broker-a", 1, 12, 1_000).model_copy(
-        update={"body": "x", "tags": "paid", "keys": ["k1", "k2"], "properties": properties, "flag": -7}
+        update={"body": "x", "tags": "paid\u3000", "keys": ["k1", "k2"], "properties": properties, "flag": -7}
     )
-    shown = {"body": "x", "tags": "paid", "keys": "k1 k2", "shard": " customer 7", "properties": "price=7"}
+    shown = {"body": "x", "tags": " paid\u3000", "keys": "k1 k2", "shard": " customer 7", "properties": "price=7"}
     again = new_message(shown, like)
     assert again.message("orders") == Message(
-        "orders", b"x", tags="paid", keys=["k1", "k2"], properties={"price": "7"}, flag=-7
+        "orders", b"x", tags="paid\u3000", keys=["k1", "k2"], properties={"price": "7"}, flag=-7
     )
     assert again.shard == " customer 7"
     assert new_message(shown | {"shard": " other "}, like).shard == "other"
