@@ -59,7 +59,7 @@ class MasterRole:
             if not store.lineage.is_known:
                 log.error(
                     "its master never told it topics, groups and offsets: what its log says of them is all there is",
-                    hint="Make the topics that are missing at once: what waits for one that is not there is dropped.",
+                    hint="Topics come back with their messages, and with the queues that these need: make the others.",
                 )
         tables.locks.begin_term(store.lineage.successions)
         self.master = Master(
