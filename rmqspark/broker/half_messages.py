@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import structlog
 
+from rmqspark.broker.known_messages import is_called
 from rmqspark.broker.metrics.if_memory_allows import IF_MEMORY_ALLOWS
 from rmqspark.broker.topics import queue_by_now
 from rmqspark.errors import (
@@ -194,7 +195,7 @@ class HalfMessages:
         """
         record = self._record(request.commitLogOffset)
         half = HalfMessage.of(record)
-        _check(half, request)
+        _check(half, record, request)
         if not self._ledger.is_open(half.queue_offset):
             self._check_ended_so(half, outcome)
             return self._store.end_offset
@@ -312,8 +313,11 @@ class HalfMessages:
         return self._store.queues.min_offset(topic, 0) if committed is None else committed
 
 
-def _check(half: HalfMessage, request: EndTransactionRequestHeader) -> None:
-    """Raises ServerFault, in RocketMQ's words, where a request does not fit the half message it names."""
+def _check(half: HalfMessage, record: Record, request: EndTransactionRequestHeader) -> None:
+    """Raises ServerFault, in RocketMQ's words, where a request does not fit the half message it names, or means one
+    that was there before."""
+    if half.identity.unique_key and not is_called(record, request.msgId):
+        raise ServerFault("Find prepared transaction message failed")
     if half.identity.group != request.producerGroup:
         raise ServerFault("The producer group wrong")
     if half.queue_offset != request.tranStateTableOffset:

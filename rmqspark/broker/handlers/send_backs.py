@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from rmqspark.broker.flush_waiters import settle
+from rmqspark.broker.known_messages import is_called
 from rmqspark.broker.metrics.if_memory_allows import IF_MEMORY_ALLOWS
 from rmqspark.broker.redelivery import dead_letter_draft, is_dead, retry_draft
 from rmqspark.errors import (
@@ -26,7 +27,6 @@ from rmqspark.errors import (
 from rmqspark.protocol.codes import RequestCode, Version
 from rmqspark.protocol.headers.consume import ConsumerSendMsgBackRequestHeader
 from rmqspark.protocol.names import NOT_SENDABLE, retry_topic
-from rmqspark.protocol.records.message_id import offset_msg_id
 from rmqspark.protocol.records.properties import Property
 from rmqspark.protocol.records.record import Record, decode_record
 from rmqspark.remoting.reply import Reply
@@ -85,7 +85,7 @@ class SendBackHandlers:
         group = self._groups.find_or_create(header.group, self._clock.now_ms())
         if group.retryQueueNums <= 0:
             return Reply()
-        record = self._record(header.offset, header.originMsgId or "")
+        record = self._record(header.offset, header.originMsgId)
         limit = header.maxReconsumeTimes if request.version >= Version.V3_4_9 else None
         is_given_up = is_dead(record, header.delayLevel, group.retryMaxTimes if limit is None else limit)
         if is_given_up:
@@ -115,10 +115,9 @@ class SendBackHandlers:
         named = record.property_map().get(Property.RETRY_TOPIC, "")
         return record.topic if self._topics.get(named) is None else named
 
-    def _record(self, physical_offset: int, msg_id: str) -> Record:
-        """The message there, if it is one that consumers read, and the one that is meant: it may have taken the place
-        of one that went with the end of the log, or with another store. RocketMQ does not look. Either way the consumer
-        sends its own then."""
+    def _record(self, physical_offset: int, msg_id: str | None) -> Record:
+        """The message there, if it is one that consumers read, and the one that is meant. The consumer sends its own
+        else."""
         try:
             record = decode_record(self._store.read_at(physical_offset))
         except (MessageNotFound, DecodeError):
@@ -127,7 +126,7 @@ class SendBackHandlers:
             record is None
             or record.topic in NOT_SENDABLE
             or not self._store.queues.holds(record)
-            or not _is_called(record, msg_id)
+            or not is_called(record, msg_id)
         ):
             raise ServerFault(f"look message by offset failed, {physical_offset}")  # RocketMQ's words
         return record
@@ -143,9 +142,3 @@ class SendBackHandlers:
         error = await safe
         if error is not None and not isinstance(error, (SlaveNotAvailable, FlushSlaveTimeout)):
             raise error
-
-
-def _is_called(record: Record, msg_id: str) -> bool:
-    """Whether that is one of its ids; also where none is given."""
-    ids = record.property_map().get(Property.UNIQ_KEY, ""), offset_msg_id(record.store_host, record.physical_offset)
-    return not msg_id or msg_id.upper() in [each.upper() for each in ids]

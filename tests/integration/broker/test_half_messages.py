@@ -61,6 +61,23 @@ def test_a_commit_delivers_to_a_queue_that_there_is(on_broker) -> None:
     on_broker(talk)
 
 
+@pytest.mark.parametrize("decision", [COMMIT, ROLLBACK])
+def test_a_half_message_is_not_ended_in_the_place_of_one_that_is_lost(on_broker, decision: int) -> None:
+    """Another producer of the group may have sent it since the broker lost the end of its log: it has the same place in
+    the log and the queue."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        sent = await send_half(client)
+        lost = await end(client, sent, decision, msgId="C0A8010A1F9018B4AAC25E0BE0F50008")
+        assert (lost.code, lost.remark) == (1, "Find prepared transaction message failed")
+        assert await all_of(bench, client, OP_HALF_TOPIC) == []
+        assert (await end(client, sent, decision, msgId=sent.fields["msgId"])).code == 0
+        assert (await end(client, sent, decision, msgId="")).code == 0
+
+    on_broker(talk)
+
+
 def test_a_commit_delivers_and_marks(on_broker) -> None:
     """The message comes to its queue with its half's place in it, and one op record says that the half is done with."""
 
