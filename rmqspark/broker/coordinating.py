@@ -56,12 +56,16 @@ def coordination(
     )
 
 
-def _committing(store: MessageStore, tables: BrokerTables, clock: Clock) -> Callable[[str, str, int, int], None]:
-    """Moves a group forward to an offset of one of this broker's queues, never back and never beyond its end."""
+def _committing(
+    store: MessageStore, tables: BrokerTables, clock: Clock
+) -> Callable[[str, str, int, int, int | None], None]:
+    """Moves a group forward to an offset of one of this broker's queues, never back and never beyond its end, nor in
+    another topic than the one that was read."""
 
-    def commit(group: str, topic: str, queue_id: int, offset: int) -> None:
+    def commit(group: str, topic: str, queue_id: int, offset: int, topic_deleted_ms: int | None) -> None:
         tables.groups.find_or_create(group, clock.now_ms())
         tables.topics.require_readable(topic, queue_id)
+        store.deletions.require_not_remade(topic, topic_deleted_ms)
         offset = min(offset, store.queues.max_offset(topic, queue_id))
         committed = tables.offsets.committed(group, topic, queue_id)
         if committed is None or committed < offset:

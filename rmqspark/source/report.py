@@ -88,7 +88,9 @@ def _report_to(keeper: BrokerClient, batch: StreamingBatch, pieces: list[InputRa
 
 
 def _input_range(batch: StreamingBatch, read: QueueRange, held: QueueLease) -> InputRange:
-    piece = InputRange(held.group, *read.queue, read.start, read.end, topicEpoch=held.epoch)
+    piece = InputRange(
+        held.group, *read.queue, read.start, read.end, topicEpoch=held.epoch, topicDeleted=read.topic_deleted_ms
+    )
     if held.number:
         piece.member, piece.lease = held.member, held.number
         piece.run, piece.leaseRun = batch.run_id, held.run

@@ -26,7 +26,8 @@ class InputRange(Body):
     Of a shared group: read by `member` under `lease`, which has to be its own still when the batch is decided, in
     `run` of the query, which the broker that leases has numbered `leaseRun`. A later run of the batch leaves out what
     others have been given since. `topicEpoch` is that of the reader's offsets: it rises where the group was set to
-    another place, the topic was made anew, or its broker lost messages that had been read.
+    another place, the topic was made anew, or its broker lost messages that had been read. `topicDeleted` is when a
+    topic of this name had last been deleted, ms, as the reader knows: no group is moved in one that is made anew.
     """
 
     group: str = ""
@@ -40,6 +41,7 @@ class InputRange(Body):
     run: str | None = None
     leaseRun: Int64 | None = None
     topicEpoch: Int64 | None = None
+    topicDeleted: Int64 | None = None
 
 
 class OutputRange(Body):

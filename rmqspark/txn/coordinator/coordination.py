@@ -73,7 +73,7 @@ class Coordination:
         append: Append,
         flush_to: Callable[[int], Awaitable[None]],
         participant_here: ParticipantHere,
-        commit_here: Callable[[str, str, int, int], None],
+        commit_here: Callable[[str, str, int, int, int | None], None],
         leases_here: LeasesHere,
     ) -> None:
         self._config = config

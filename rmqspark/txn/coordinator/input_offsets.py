@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
 
-from rmqspark.errors import GroupNotFound, NotFound, RequestTimeout, RmqError, Unreachable
+from rmqspark.errors import GroupNotFound, NotFound, RequestTimeout, RmqError, TopicRemade, Unreachable
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.consume import (
     OffsetResponseHeader,
@@ -53,13 +53,22 @@ class _Place(NamedTuple):
 
 class _Move(NamedTuple):
     offset: int
+    topic_deleted_ms: int | None
     tries_left: int
+
+    @property
+    def goal(self) -> tuple[int, int]:
+        """Of two moves the one in the topic that came later counts, and in the same topic the farther one."""
+        return self.topic_deleted_ms or 0, self.offset
 
 
 class InputOffsets:
-    """What is still to be moved. `commit_here(group, topic, queue_id, offset)` moves one of this broker."""
+    """What is still to be moved. `commit_here(group, topic, queue_id, offset, topic_deleted_ms)` moves one of this
+    broker; it raises what forbids it, as TopicRemade."""
 
-    def __init__(self, own_name: str, commit_here: Callable[[str, str, int, int], None], peers: Peers) -> None:
+    def __init__(
+        self, own_name: str, commit_here: Callable[[str, str, int, int, int | None], None], peers: Peers
+    ) -> None:
         self._own_name = own_name
         self._commit_here = commit_here
         self._peers = peers
@@ -72,10 +81,12 @@ class InputOffsets:
                 continue
             place = _Place(each.brokerName, each.group, each.topic, each.queueId)
             if each.brokerName == self._own_name:
-                self._move_here(place, each.toOffset)
+                self._move_here(place, each.toOffset, each.topicDeleted)
             elif place in self._waiting or len(self._waiting) < _MAX_WAITING:
-                offset = max(each.toOffset, self._waiting[place].offset if place in self._waiting else 0)
-                self._waiting[place] = _Move(offset, _TRIES_FOR_SHARED if each.lease else _TRIES)
+                tries = _TRIES_FOR_SHARED if each.lease else _TRIES
+                move = _Move(each.toOffset, each.topicDeleted, tries)
+                farther = max(move, self._waiting.get(place, move), key=lambda known: known.goal)
+                self._waiting[place] = farther._replace(tries_left=tries)
 
     def wanted(self, group: str, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
         """Where the group is to go on in those of these queues that are still to be moved."""
@@ -95,23 +106,26 @@ class InputOffsets:
                     raise unlisted(place.broker)
                 if failure := failed.get((place.broker,)) or failed.get(place.subscription):
                     raise failure
-                await self._move_there(place, wanted.offset)
+                await self._move_there(place, wanted)
+            except TopicRemade as error:
+                if self._waiting.get(place) == wanted:
+                    self._note_failure(place, wanted._replace(tries_left=1), error)
             except RmqError as error:
                 is_silent = isinstance(error, Unreachable | RequestTimeout)
                 failed[(place.broker,) if is_silent else place.subscription] = error
                 if self._waiting.get(place) == wanted:
                     self._note_failure(place, wanted, error)
             else:
-                if self._waiting.get(place, wanted).offset == wanted.offset:
+                if self._waiting.get(place, wanted).goal == wanted.goal:
                     self._waiting.pop(place, None)
 
-    def _move_here(self, place: _Place, offset: int) -> None:
+    def _move_here(self, place: _Place, offset: int, topic_deleted_ms: int | None) -> None:
         try:
-            self._commit_here(place.group, place.topic, place.queue_id, offset)
+            self._commit_here(place.group, place.topic, place.queue_id, offset, topic_deleted_ms)
         except RmqError as error:
             log.warning("a group's offset was not moved", place=str(place), offset=offset, reason=str(error))
 
-    async def _move_there(self, place: _Place, offset: int) -> None:
+    async def _move_there(self, place: _Place, wanted: _Move) -> None:
         asked = QueryConsumerOffsetRequestHeader(place.group, place.topic, place.queue_id, setZeroIfNotFound=False)
         try:
             response = await self._peers.call(
@@ -120,12 +134,14 @@ class InputOffsets:
             committed = response.header(OffsetResponseHeader).offset
         except NotFound:
             committed = -1
-        if committed < offset:
-            header = UpdateConsumerOffsetRequestHeader(place.group, place.topic, place.queue_id, offset)
+        if committed < wanted.offset:
+            header = UpdateConsumerOffsetRequestHeader(
+                place.group, place.topic, place.queue_id, wanted.offset, topicDeleted=wanted.topic_deleted_ms
+            )
             try:
                 await self._update(place, header)
             except GroupNotFound:
-                await self._introduce(place, offset)
+                await self._introduce(place, wanted.offset)
                 await self._update(place, header)
 
     async def _update(self, place: _Place, header: UpdateConsumerOffsetRequestHeader) -> None:

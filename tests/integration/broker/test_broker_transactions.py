@@ -32,7 +32,7 @@ from rmqspark.protocol.bodies.txn import (
     TxnStates,
 )
 from rmqspark.protocol.codes import RequestCode, ResponseCode
-from rmqspark.protocol.headers.admin import CreateTopicRequestHeader
+from rmqspark.protocol.headers.admin import CreateTopicRequestHeader, TopicRequestHeader
 from rmqspark.protocol.headers.bulk import BulkReadRequestHeader, BulkReadResponseHeader
 from rmqspark.protocol.headers.consume import GroupLeasesRequestHeader, QueryConsumerOffsetRequestHeader
 from rmqspark.protocol.headers.txn import (
@@ -452,6 +452,30 @@ async def test_a_group_follows_forward_and_not_beyond_the_end(cluster: Cluster) 
     assert await group_after(2, end=2) == "2"
     assert await group_after(3, end=1) == "2"
     assert await group_after(4, end=1 << 40) in ("4", "5")  # what was there when it was decided
+
+
+@with_cluster("a")
+async def test_a_group_does_not_follow_in_a_topic_made_anew(cluster: Cluster) -> None:
+    """A batch may have read the one before: the group's next reader would pass over as many messages."""
+    assert await cluster.write("a", "r1", 0, "a") == "COMMITTED"
+    (await cluster.ask("a", RequestCode.DELETE_TOPIC_IN_BROKER, TopicRequestHeader("out"))).raise_for_code()
+    assert await cluster.write("a", "r1", 1, "a") == "COMMITTED"
+    look = BulkReadRequestHeader("out", 0, 0, 1, 1, 1)
+    deleted_ms = (await cluster.ask("a", RequestCode.RMQ_BULK_READ, look)).header(BulkReadResponseHeader).topicDeleted
+    assert deleted_ms
+
+    async def group_after(version: int, known_ms: int) -> str | None:
+        prepared = await cluster.prepare("a", "r1", version)
+        held = {"a": [await cluster.hold("a", prepared.epoch, version, "x")]}
+        read = InputRange("group", "out", "a", 0, 0, 1, topicDeleted=known_ms)
+        decided = await cluster.decide(
+            "a", "r1", prepared.epoch, version, TxnDecision("q", held, rows=1, inputs=[read])
+        )
+        assert decided.header(TxnDecideResponseHeader).outcome == "COMMITTED"
+        return (await cluster.ask("a", RequestCode.QUERY_CONSUMER_OFFSET, offset_header())).fields.get("offset")
+
+    assert await group_after(2, deleted_ms - 1) is None
+    assert await group_after(3, deleted_ms) == "1"
 
 
 @with_cluster("a", "b")

@@ -25,7 +25,7 @@ from rmqspark.testing.manual_clock import ManualClock
 if TYPE_CHECKING:
     from rmqspark.protocol.headers.txn import TxnReportInputRequestHeader
 
-READ = [QueueRange(MessageQueue("orders", "broker-b", queue_id), 10, 20) for queue_id in (3, 4)]
+READ = [QueueRange(MessageQueue("orders", "broker-b", queue_id), 10, 20, 7) for queue_id in (3, 4)]
 BILLING, NOBODY = [QueueLease("billing", "", 0)] * 2, [QueueLease("", "", 0)] * 2
 BATCH = StreamingBatch("q", 5, "run-1")
 
@@ -104,7 +104,9 @@ class Task:
 
 
 def pieces(group: str = "billing") -> list[InputRange]:
-    return [InputRange(group, "orders", "broker-b", queue_id, 10, 20, topicEpoch=0) for queue_id in (3, 4)]
+    return [
+        InputRange(group, "orders", "broker-b", queue_id, 10, 20, topicEpoch=0, topicDeleted=7) for queue_id in (3, 4)
+    ]
 
 
 def test_one_small_request_a_task() -> None:

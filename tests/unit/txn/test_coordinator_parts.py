@@ -19,6 +19,7 @@ from rmqspark.errors import (
     NotSupported,
     NotWritable,
     TopicNotFound,
+    TopicRemade,
     TransactionError,
     TwoCoordinators,
     Unreachable,
@@ -355,13 +356,13 @@ def moved(peers: ScriptedPeers) -> list[int]:
 
 def test_offsets_here_move_at_once_and_elsewhere_by_request() -> None:
     """As far as the decided batch has read; a range without a group moves nothing."""
-    here: list[tuple[str, str, int, int]] = []
+    here: list[tuple[str, str, int, int, int | None]] = []
     peers = ScriptedPeers(b=OffsetResponseHeader(4))
     offsets = InputOffsets("a", lambda *place: here.append(place), peers)  # type: ignore[arg-type]
-    offsets.want([InputRange("g", "t", "a", 0, 0, 9), InputRange("", "t", "a", 1, 0, 9)])
+    offsets.want([InputRange("g", "t", "a", 0, 0, 9, topicDeleted=5), InputRange("", "t", "a", 1, 0, 9)])
     offsets.want([InputRange("g", "t", "b", 0, 0, 7), InputRange("g", "t", "b", 0, 7, 9)])
     asyncio.run(offsets.move())
-    assert (here, moved(peers)) == ([("g", "t", 0, 9)], [9])
+    assert (here, moved(peers)) == ([("g", "t", 0, 9, 5)], [9])
     asyncio.run(offsets.move())
     assert len(moved(peers)) == 1
 
@@ -378,6 +379,30 @@ def test_what_is_still_to_be_moved_can_be_asked_for() -> None:
     peers.answers["b"] = OffsetResponseHeader(4)
     asyncio.run(offsets.move())
     assert offsets.wanted("g", queues) == {}
+
+
+def test_offsets_of_a_topic_that_was_made_anew_are_dropped() -> None:
+    """They are not tried again, and the others of the group are moved all the same. What is read of the next topic
+    takes their place."""
+    peers = ScriptedPeers(b=OffsetResponseHeader(0))
+    plain = peers.call
+
+    async def call(broker: str, code: RequestCode, header: Any, *rest: Any, **more: Any) -> Response:
+        answer = await plain(broker, code, header, *rest, **more)
+        if code is RequestCode.UPDATE_CONSUMER_OFFSET and header.topicDeleted == 5:
+            raise TopicRemade("This is another one.")
+        return answer
+
+    peers.call = call  # type: ignore[method-assign]
+    offsets = InputOffsets("a", lambda *place: None, peers)
+    offsets.want([InputRange("g", "t", "b", 0, 0, 9, topicDeleted=5), InputRange("g", "u", "b", 0, 0, 8)])
+    asyncio.run(offsets.move())
+    asyncio.run(offsets.move())
+    assert moved(peers) == [9, 8]
+    offsets.want([InputRange("g", "t", "b", 0, 0, 9, topicDeleted=5)])
+    offsets.want([InputRange("g", "t", "b", 0, 0, 3, topicDeleted=6)])
+    asyncio.run(offsets.move())
+    assert moved(peers) == [9, 8, 3]
 
 
 def test_offsets_never_move_back() -> None:
