@@ -14,20 +14,23 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pyspark.sql.streaming.listener import StreamingQueryListener
-
 from rmqspark.client.access import resolve_access
 from rmqspark.client.addresses import resolve_namesrv
 from rmqspark.client.lag import figures, look
 from rmqspark.client.lag_metrics import exposition
 from rmqspark.client.queries import report_query, seen_queries
 from rmqspark.client.shared import shared_client
-from rmqspark.errors import InvalidArgument, RmqError
+from rmqspark.errors import InvalidArgument, MissingExtra, RmqError
 from rmqspark.message_queue import MessageQueue
 from rmqspark.options import moment
 from rmqspark.protocol.bodies.queries import QueryLag, QueryQueue, QueryReport
 from rmqspark.source.failures import MAX_TEXT, early_failure, error_of
 from rmqspark.source.offsets import Offsets
+
+try:
+    from pyspark.sql.streaming.listener import StreamingQueryListener
+except ImportError:
+    raise MissingExtra("PySpark", "spark") from None
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -190,3 +190,10 @@ def test_a_client_of_spark_connect_needs_no_more_than_its_own_package() -> None:
     around = os.environ | {"SPARK_SKIP_CONNECT_COMPAT_TESTS": "1"}
     done = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, env=around)
     assert (done.stdout, done.stderr) == (" 0\n", "")
+
+
+def test_without_pyspark_it_is_said_what_brings_it() -> None:
+    """It was a ModuleNotFoundError, as of a slip of ours."""
+    program = "import sys; sys.modules['pyspark'] = None; import rmqspark.source.lag"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert "PySpark is not installed. Install it with: pip install 'rmqspark[spark]'" in ended.stderr
