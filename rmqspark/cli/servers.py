@@ -72,7 +72,10 @@ def broker(
         int | None,
         typer.Option("--port", "--listen-port", min=0, max=65535, help="Default: 10911; port - 2 is opened too."),
     ] = None,
-    store: Annotated[Path | None, typer.Option(help="Directory of the store. Default: rmq-store/NAME.")] = None,
+    store: Annotated[
+        Path | None,
+        typer.Option("--store", "--store-path-root-dir", help="Directory of the store. Default: rmq-store/NAME."),
+    ] = None,
     name: Annotated[str | None, typer.Option("--name", "--broker-name", help="Default: broker-a.")] = None,
     cluster: Annotated[
         str | None, typer.Option("--cluster", "--broker-cluster-name", help="Default: DefaultCluster.")

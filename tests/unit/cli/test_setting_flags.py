@@ -175,4 +175,5 @@ def test_each_setting_has_a_flag_of_its_name(verb: str, kinds: tuple[type, ...])
     """Whatever else it may be called: `--port` is `--listen-port`, too, which errors and hints name."""
     flags = {flag for option in LoadedVerbs()[verb].params for flag in option.opts}
     lacking = {info.flag for kind in kinds for info in describe(kind)} - flags
+    assert ("--store-path-root-dir" in flags) is (verb == "broker")
     assert lacking == ({"--namesrv-addr"} if verb == "up" else set())  # which has a name server of its own
