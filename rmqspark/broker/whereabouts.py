@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from rmqspark.broker.registration import BrokerIdentity
 from rmqspark.errors import InvalidArgument
 from rmqspark.protocol.records.message_id import NO_IP, pack_host
-from rmqspark.remoting.address import format_address, is_ipv4
+from rmqspark.remoting.address import format_address, is_ipv4, is_loopback
 
 if TYPE_CHECKING:
     from rmqspark.broker.config import BrokerConfig
@@ -41,14 +41,15 @@ class Whereabouts:
 
     async def look_up(self) -> None:
         """Finds out which IPv4 address a name has, for records and message ids, as RocketMQ's brokers do. Where nobody
-        says so soon, it has none."""
+        says so soon, it has none; nor where it is this machine's loopback, as Debian has it of a machine's own name: to
+        any other machine that is another one."""
         if self.ip != NO_IP or ":" in self.host:
             return
         with suppress(OSError, UnicodeError):  # the first, too, when it takes too long
             async with asyncio.timeout(_LOOK_UP_S):
                 loop = asyncio.get_running_loop()
                 found = await loop.getaddrinfo(self.host, None, family=socket.AF_INET, type=socket.SOCK_STREAM)
-                self.ip = str(found[0][4][0])
+                self.ip = next((ip for each in found if not is_loopback(ip := str(each[4][0]))), NO_IP)
 
     @property
     def store_host(self) -> bytes:

@@ -42,12 +42,13 @@ def ip_of(host: str, known: dict[str, str], slow: Callable[[], Any] | None = Non
         ("localhost", "127.0.0.1"),
         ("broker-a.example", "10.0.0.7"),
         ("unknown.example", "0.0.0.0"),
+        ("this-machine", "0.0.0.0"),
         ("::1", "0.0.0.0"),
     ],
 )
 def test_a_name_is_looked_up(host: str, ip: str) -> None:
     """As RocketMQ's brokers do: its tools call what an id names, and two brokers of one port have no ids in common."""
-    assert ip_of(host, {"broker-a.example": "10.0.0.7"}) == ip
+    assert ip_of(host, {"broker-a.example": "10.0.0.7", "this-machine": "127.0.1.1"}) == ip
 
 
 @pytest.mark.parametrize("error", [TimeoutError, lambda: UnicodeError("label empty or too long")])
