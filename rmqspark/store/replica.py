@@ -116,17 +116,20 @@ class ReplicaLog:
 
     def append(self, raw: bytes | memoryview) -> int:
         """Takes the records that are whole in `raw`, the bytes from `end_offset` on; returns how many bytes that is.
+        Nothing looks into `raw` after that, not even an error of the disk that is kept.
 
         Raises RecordError, with what comes before taken, where something follows that no log has; NotWritable.
         """
-        view, taken = memoryview(raw), 0
-        while taken < len(view):
-            self._writer.admit_from_master()
-            room = self._log.segment_bytes - self._log.end_offset % self._log.segment_bytes
-            size = self._append_some(view[taken : taken + room], room)
-            if not size:
-                break
-            taken += size
+        taken = 0
+        with memoryview(raw) as view:
+            while taken < len(view):
+                self._writer.admit_from_master()
+                room = self._log.segment_bytes - self._log.end_offset % self._log.segment_bytes
+                with view[taken : taken + room] as rest_of_file:
+                    size = self._append_some(rest_of_file, room)
+                if not size:
+                    break
+                taken += size
         return taken
 
     def _append_some(self, view: memoryview, room: int) -> int:

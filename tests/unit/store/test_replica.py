@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
 
@@ -372,6 +373,24 @@ def test_what_fits_into_no_queue_is_told_once() -> None:
         "a message of the master's is in no queue, there is none as it says"
     ]
     assert (bench.store.queues.topics(), bench.store.end_offset) == ([], 3 * len(record))
+
+
+@pytest.mark.faults
+def test_what_has_come_is_given_back_though_the_disk_refuses_queue_entries() -> None:
+    """A slave drops from what waits what was taken, and takes the rest with what comes next."""
+    original, bench = master(), slave()
+    raw = original.store.replica.read(0, original.store.end_offset)
+    waiting = bytearray()
+    for at in range(0, len(raw), 100):
+        waiting += raw[at : at + 100]
+        begin = bench.store.end_offset
+        bench.disk.fail_next("create" if at % 200 else "pwrite", OSError(errno.ENOSPC, "No space left on device"))
+        with suppress(NotWritable), memoryview(waiting) as view:
+            bench.store.replica.append(view)
+        del waiting[: bench.store.end_offset - begin]
+    bench.disk.heal()
+    follow(bench, original)
+    assert_same(bench, original)
 
 
 @pytest.mark.faults
