@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -161,11 +162,16 @@ class Fetcher:
     def _elsewhere(
         self, broker: BrokerClient, cursor: Cursor, why: str, *, is_another: bool
     ) -> Future[Fetched | Reset]:
-        """Behind what was read last, where that is in its place still: so is all before it then. Else an error."""
+        """Behind what was read last, where that is in its place still: so is all before it then. Who has read nothing
+        yet goes on if the queue ends there: hardly has as much come as was lost. Else an error."""
         cursor.ask(bulk=False)
-        last = cursor.read_last
-        if last is None or is_another or last.queue_offset >= (cursor.position or 0):  # what was taken back
-            return self._moved(cursor, why, is_another=is_another)
+        if is_another:
+            return self._moved(cursor, why, is_another=True)
+        last, position = cursor.read_last, cursor.position or 0
+        if last is None or last.queue_offset >= position:  # it was taken back
+            end = self.end_of(cursor.queue, "latest")
+            moved = partial(self._moved, cursor, why, is_another=False)
+            return after(end, lambda offset: at_hand(Reset(position)) if offset == position else moved())
         future = broker.submit_pull(
             cursor.queue, last.queue_offset, group=self._group or NO_GROUP, max_count=1, tags=self._tags, sql=self._sql
         )

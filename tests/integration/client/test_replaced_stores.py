@@ -178,6 +178,21 @@ def test_who_pulls_goes_on_where_he_was_if_what_he_read_last_is_there(one: Local
         assert pull(consumer, 3) == ["c", "d", "e"]
 
 
+def test_who_waits_at_the_end_of_a_queue_is_told_nothing_where_it_still_ends(one: LocalCluster) -> None:
+    """Of queues in which nothing came, most have lost nothing when their broker crashes, or another takes its place."""
+    create_topic(one)
+    send(one, *"ab")
+    with PullConsumer(one.namesrv, start="latest") as consumer:
+        consumer.assign(consumer.queues("orders"))
+        assert consumer.poll(timeout_ms=0) == []
+        one.stop_broker("broker-a")
+        (one.store_dir("broker-a") / "abort").touch()  # as if its machine had lost its power
+        one.start_broker("broker-a")
+        assert consumer.poll(timeout_ms=1_500) == []
+        send(one, "c")
+        assert pull(consumer, 1) == ["c"]
+
+
 @pytest.mark.parametrize("group", [GROUP, None])
 @pytest.mark.parametrize("count", [2, 9])
 def test_who_pulls_is_told_of_another_store(one: LocalCluster, group: str | None, count: int) -> None:
