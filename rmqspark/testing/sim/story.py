@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from rmqspark.errors import BrokerNotRegistered
 from rmqspark.protocol.bodies.admin import SubscriptionGroupConfig
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.admin import CreateTopicRequestHeader
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
     from typing import Any
 
+    from rmqspark.message_queue import MessageQueue
     from rmqspark.testing.sim.clients import SimClient
     from rmqspark.testing.sim.draw import Draw
 
@@ -145,6 +147,18 @@ class Story:
         self.replicas.compare()
         await self._operate(self._come_to_the_ends())
 
+    async def _end_of(self, queue: MessageQueue) -> int:
+        """As soon as is known where it is: a name server that has just begun again may have heard of no broker yet."""
+        reader = QueueReader(self.cast.client("looker"), queue)
+        end_s = self.world.loop.time() + _HEALED_S
+        while True:
+            try:
+                return await reader.end()
+            except BrokerNotRegistered:
+                if self.world.loop.time() >= end_s:
+                    raise
+            await asyncio.sleep(_LOOK_AGAIN_S)
+
     def _failures(self) -> list[str]:
         return [f"{node.name}: {node.failure!r}" for node in self.cluster.nodes if not node.serves]
 
@@ -156,7 +170,7 @@ class Story:
 
     async def _come_to_the_ends(self) -> None:
         """Then each waits there; one message more has to wake it."""
-        ends = {queue: await QueueReader(self.cast.client("looker"), queue).end() for queue in self.cast.queues}
+        ends = {queue: await self._end_of(queue) for queue in self.cast.queues}
         await self._wait_for(
             lambda: all(self._is_at_the_end(reader, ends[reader.queue]) for reader in self.cast.readers),
             _HEALED_S,
