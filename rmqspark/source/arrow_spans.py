@@ -59,7 +59,7 @@ def string_array(buffer: Bytes, spans: Spans) -> Any:
 def is_text(values: Any) -> bool:
     """Whether all values of a `binary` array are UTF-8. Of nearly all one look at their bytes says so."""
     data = values.buffers()[2]
-    if data is None or data.to_pybytes().isascii():
+    if data is None or np.frombuffer(data, np.uint8).max(initial=0) < 0x80:
         return True
     try:
         as_strings(values).validate(full=True)
