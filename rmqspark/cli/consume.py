@@ -13,7 +13,6 @@ from rmqspark.cli.formats import as_object, compile_format
 from rmqspark.cli.options import Json, Namesrv
 from rmqspark.cli.output import json_text, safe
 from rmqspark.client.moments import (
-    CLOCKS_DIFFER_MS,
     EARLIEST,
     LATEST,
     Position,
@@ -25,6 +24,7 @@ from rmqspark.client.spans import readable_queues, resolve
 from rmqspark.clock import SystemClock
 from rmqspark.errors import InvalidArgument, RmqError
 from rmqspark.model import MessageQueue, ReceivedMessage
+from rmqspark.protocol.milliseconds import CLOCKS_DIFFER_MS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

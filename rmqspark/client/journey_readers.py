@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from rmqspark.client.broker_admin import BrokerAdmin
 from rmqspark.client.journey import BatchReader, GroupReader, Unknown, Writer
 from rmqspark.client.journey_parts import track
-from rmqspark.client.moments import CLOCKS_DIFFER_MS
 from rmqspark.client.queries import name_of, seen_queries
 from rmqspark.client.txn import batches_that
 from rmqspark.errors import RmqError
 from rmqspark.protocol.bodies.client import BROADCASTING
 from rmqspark.protocol.bodies.txn import InputRange
+from rmqspark.protocol.milliseconds import CLOCKS_DIFFER_MS
 from rmqspark.protocol.names import is_system_group
 
 if TYPE_CHECKING:

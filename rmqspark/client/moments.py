@@ -12,7 +12,6 @@ from rmqspark.options import duration_ms, moment
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-CLOCKS_DIFFER_MS = 60_000  # at most, those of two machines of a cluster and its clients
 _NEVER_MS = (1 << 63) - 1
 _TIMES = re.compile(r"([se]?)@(.*)")
 _DURATION = re.compile(r"\d{1,12}(ms|s|min|m|h|d)")

@@ -1,11 +1,13 @@
-"""Numbers that are to be milliseconds since 1970 and look like another unit: none would be an error, but a time that
-nobody means. Pure.
+"""Times in milliseconds since 1970: how far those of two machines may be apart, and numbers that look like another
+unit, none of which would be an error, but a time that nobody means. Pure.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+CLOCKS_DIFFER_MS: Final = 60_000
+"""At most, those of two machines of a cluster and its clients."""
 SECONDS: Final = range(10**8, 10**11)
 """Nine to eleven digits, as in `options.moment`: as milliseconds before March 1973."""
 MICROSECONDS_FROM: Final = 10**14

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from rmqspark.client.moments import CLOCKS_DIFFER_MS
 from rmqspark.message_queue import MessageQueue
-from rmqspark.protocol.milliseconds import MICROSECONDS_FROM, SECONDS
+from rmqspark.protocol.milliseconds import CLOCKS_DIFFER_MS, MICROSECONDS_FROM, SECONDS
 from rmqspark.protocol.names import MAX_DELAY_LEVEL, SCHEDULE_TOPIC, TIMER_TOPIC
 from rmqspark.protocol.records.properties import Property
 from rmqspark.sink.unsendable import unsendable

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from rmqspark.client.expressions import check_sql, tag_test
-from rmqspark.client.moments import CLOCKS_DIFFER_MS
 from rmqspark.errors import InvalidArgument
 from rmqspark.protocol.bodies.client import (
     CONSUME_FROM_FIRST_OFFSET,
@@ -14,7 +13,7 @@ from rmqspark.protocol.bodies.client import (
     SQL92,
     SubscriptionData,
 )
-from rmqspark.protocol.milliseconds import other_unit
+from rmqspark.protocol.milliseconds import CLOCKS_DIFFER_MS, other_unit
 from rmqspark.protocol.names import RETRY_PREFIX, check_topic, trimmed_tag
 
 if TYPE_CHECKING:

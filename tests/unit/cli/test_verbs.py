@@ -80,7 +80,11 @@ def test_the_names_of_verbs_load_none_of_them() -> None:
 
 @pytest.mark.parametrize(
     ("typed", "next_words"),
-    [("rmq to", ["topic", "top"]), ("rmq topic cr", ["create"]), ("rmq up --br", ["--broker-port", "--brokers"])],
+    [
+        ("rmq to", ["topic", "top"]),
+        ("rmq topic cr", ["create"]),
+        ("rmq up --br", ["--broker-ip1", "--broker-port", "--brokers"]),
+    ],
 )
 def test_a_shell_completes_verbs_and_options(typed: str, next_words: list[str]) -> None:
     """As `rmq --install-completion` has bash ask: the words so far are in the environment, what fits comes out."""

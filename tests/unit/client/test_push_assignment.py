@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqspark.client.moments import CLOCKS_DIFFER_MS
 from rmqspark.client.pushing.assignment import View, change, is_settled, wanted
 from rmqspark.client.pushing.config import PushConfig
 from rmqspark.client.pushing.process_queue import Thresholds
@@ -14,6 +13,7 @@ from rmqspark.client.pushing.subscription import ConsumeFrom, Subscription
 from rmqspark.errors import InvalidArgument, InvalidFilter, InvalidName
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.bodies.client import SubscriptionData
+from rmqspark.protocol.milliseconds import CLOCKS_DIFFER_MS
 from rmqspark.rebalance.strategies import Strategy
 
 AVERAGELY = Strategy()

@@ -11,9 +11,9 @@ import pytest
 
 from rmqspark.broker.delays.deliver_times import park_until
 from rmqspark.broker.delays.parking import Place, park
-from rmqspark.client.moments import CLOCKS_DIFFER_MS
 from rmqspark.errors import InvalidMessage
 from rmqspark.model import MessageQueue
+from rmqspark.protocol.milliseconds import CLOCKS_DIFFER_MS
 from rmqspark.protocol.records.properties import decode_properties
 from rmqspark.sink.delays import SLOTS, check_delays, parking_queue, parking_texts, parted, slots
 
