@@ -15,6 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from rmqspark.admin.reads.metrics import metrics
 from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.outgoing import CopiedMessage
 from rmqspark.client.producer import Producer
 from rmqspark.model import Message
 from rmqspark.protocol.bodies.client import ConsumerData, HeartbeatData, SubscriptionData
@@ -48,11 +49,13 @@ TOPIC, GROUP = "canaries", "canary-readers"
 
 @pytest.fixture(scope="module")
 def filled(mq: LocalCluster, rmq: Rmq) -> Iterator[LocalCluster]:
-    """With a canary wherever a sender or a reader may write something."""
+    """With a canary wherever a sender, a client of RocketMQ say, or a reader may write something."""
     rmq.create_topic(TOPIC, queues=1)
     for canary in CANARIES:
         key = re.sub(r"\s", "_", canary)
-        rmq.send(TOPIC, Message(TOPIC, canary.encode(), tags=canary, keys=[key], properties={"of-others": canary}))
+        rmq.send(
+            TOPIC, CopiedMessage(TOPIC, canary.encode(), tags=canary, keys=[key], properties={"of-others": canary})
+        )
     with ClusterClient(mq.namesrv) as cluster:
         broker = cluster.broker("broker-a")
         for canary in CANARIES:

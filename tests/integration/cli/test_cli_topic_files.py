@@ -155,7 +155,7 @@ def test_all_that_is_stored_is_counted(cli: Run, rmq: Rmq, copy: str, tmp_path: 
     """Where a broker refuses one of them: also of those behind it that were on their way; and which one that was is
     said."""
     rows = [f'{{"body": "{number}"}}' for number in range(8)]
-    rows[refused] = '{"body": "late", "deliverTime": 1e15}'
+    rows[refused] = '{"body": "late", "deliverTime": 99999999999999}'
     (tmp_path / "t.jsonl").write_text("\n".join(rows))
     failed = cli("topic", "import", "t.jsonl", "--topic", copy, "--json")
     stored = rmq.admin.topic(copy).message_count
