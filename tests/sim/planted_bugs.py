@@ -231,7 +231,7 @@ BUGS = (
     _bug("opaque used again", 7, (PendingCalls, "next_opaque", _every_other_opaque)),
     _bug(
         "rest of a frame left in the shared buffer",
-        114,
+        116,
         (FrameReceiver, "settle", _keep_rest_in_shared),
         (FrameReceiver, "writable", _write_behind_rest),
     ),
@@ -245,7 +245,7 @@ BUGS = (
     _bug("version completed twice", 84, (Participant, "is_completed", _never_completed)),
     _bug("decision answered before it is on disk", 140, (Journal, "flushed", _at_once)),
     _bug("half message committed that was rolled back", 72, (HalfMessages, "end", _commit_whatever)),
-    _bug("locks of queues are anybody's", 3787, (QueueLocks, "_is_free_for", _free_for_all)),
+    _bug("locks of queues are anybody's", 3732, (QueueLocks, "_is_free_for", _free_for_all)),
     _bug(
         "committed what is not consumed yet",
         835,
