@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from rmqspark.message_queue import MessageQueue
 from rmqspark.txn.coordinator.coordination import Coordination, CoordinationConfig
 from rmqspark.txn.coordinator.peers import Peers
 
@@ -11,11 +12,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rmqspark.broker.group_leases import GroupLeases
+    from rmqspark.broker.offset_log import OffsetLog
     from rmqspark.broker.parts import Given
     from rmqspark.broker.safety import Safety
     from rmqspark.broker.sending.appender import Appender
     from rmqspark.broker.tables import BrokerTables
     from rmqspark.clock import Clock
+    from rmqspark.protocol.bodies.txn import InputRange
     from rmqspark.store.message_store import MessageStore
     from rmqspark.txn.ports import ParticipantHere
 
@@ -31,6 +34,7 @@ def coordination(
     safety: Safety,
     appender: Appender,
     participant_here: ParticipantHere,
+    offset_log: OffsetLog,
     leases: GroupLeases,
 ) -> Coordination:
     """A coordinator with its ledger replayed. Raises DamagedFile for a ledger that cannot be read."""
@@ -51,24 +55,30 @@ def coordination(
         append=appender.append_together,
         flush_to=safety.flushed,
         participant_here=participant_here,
-        commit_here=_committing(store, tables, clock),
+        commit_here=_committing(store, tables, clock, offset_log),
         leases_here=leases,
     )
 
 
 def _committing(
-    store: MessageStore, tables: BrokerTables, clock: Clock
-) -> Callable[[str, str, int, int, int | None], None]:
-    """Moves a group forward to an offset of one of this broker's queues, never back and never beyond its end, nor in
-    another topic than the one that was read."""
+    store: MessageStore, tables: BrokerTables, clock: Clock, offset_log: OffsetLog
+) -> Callable[[InputRange], None]:
+    """Moves a group forward behind what was read of one of this broker's queues, never back and never beyond its end,
+    nor in another topic than the one that was read. Of a shared group that is in the log, as the decision is: what
+    comes later there, that it is complete, say, cannot outlive it."""
 
-    def commit(group: str, topic: str, queue_id: int, offset: int, topic_deleted_ms: int | None) -> None:
+    def commit(read: InputRange) -> None:
+        group, topic, queue_id = read.group, read.topic, read.queueId
         tables.groups.find_or_create(group, clock.now_ms())
         tables.topics.require_readable(topic, queue_id)
-        store.deletions.require_not_remade(topic, topic_deleted_ms)
-        offset = min(offset, store.queues.max_offset(topic, queue_id))
+        store.deletions.require_not_remade(topic, read.topicDeleted)
+        offset = min(read.toOffset, store.queues.max_offset(topic, queue_id))
         committed = tables.offsets.committed(group, topic, queue_id)
-        if committed is None or committed < offset:
+        if committed is not None and committed >= offset:
+            return
+        if read.lease:
+            offset_log.commit(group, {MessageQueue(topic, read.brokerName, queue_id): offset})
+        else:
             tables.offsets.commit(group, topic, queue_id, offset)
 
     return commit

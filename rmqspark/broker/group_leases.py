@@ -45,13 +45,14 @@ class GroupLeases:
     def keep(
         self, group: str, member: str, run: int, wanted: Iterable[LeasedQueue], coordinator: str = ""
     ) -> list[LeasedQueue]:
-        """Renews leases, with how far the group is to be; those that are still this run's. `coordinator` is another
-        broker that asks, to decide what was read under them. Raises Busy."""
+        """Renews leases, with how far the group is to be; those that are still this run's. `coordinator` is a broker
+        that asks, as it is about to decide what was read under them, or says what it has decided. Raises Busy."""
         wanted = list(self._here(wanted))
         offsets = {_queue(each): each.offset for each in wanted}
         leases = {_queue(each): each.lease for each in wanted}
         taken_over = self._locks.of_earlier_runs(group, run, leases)
-        kept = self._locks.keep(group, member, leases, self._clock.monotonic_ms(), run, coordinator)
+        said = {queue for queue, offset in offsets.items() if offset > _NEVER_COMMITTED}
+        kept = self._locks.keep(group, member, leases, self._clock.monotonic_ms(), run, coordinator, said)
         # Who takes over may have read its checkpoint before the other run went on, and have been frozen since.
         lowest = {queue: self._committed(group, queue) if queue in taken_over else _NEVER_COMMITTED for queue in kept}
         self._offset_log.commit(group, {queue: offsets[queue] for queue in kept if offsets[queue] > lowest[queue]})

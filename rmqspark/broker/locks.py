@@ -11,9 +11,9 @@ queue: its last owner may come back, however late, and go on. It comes back as a
 client id. Runs are numbered, too, as they begin, and a lease belongs to the latest one that asked for it: an earlier
 one that was paused, and wakes, can neither use it nor give it up.
 
-What was read under a lease another broker may have decided, as the coordinator of its query's transactions, and not
-have said so yet. So a lease remembers that broker. One that ran out is nobody else's before it has been asked, and has
-said where the group goes on (`orphaned_leases`).
+What was read under a lease a broker may have decided, as the coordinator of its query's transactions, and not have said
+so yet. So a lease remembers the broker that is about to decide, until it has said where the group goes on. One that
+runs out before that is nobody else's until it was asked (`orphaned_leases`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,13 @@ class QueueLock(NamedTuple):
     renewed_ms: int
     number: int = 0  # of a lease that is remembered; 0 is RocketMQ's lock
     run: int = 0  # of the client that has the lease
-    coordinator: str = ""  # a broker that may have decided what was read under it, and is still to say so
+    coordinator: str = ""  # a broker that may have decided what was read under it
+    has_said: bool = False  # where the group goes on behind that. Not remembered: it is asked once more then
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether the coordinator's word is still to come."""
+        return bool(self.coordinator) and not self.has_said
 
 
 class QueueLocks:
@@ -151,14 +157,13 @@ class QueueLocks:
             lock = locks.get(queue)
             if not self._is_free_for(client_id, lock, now_ms, run):
                 continue
-            coordinator = ""
-            if lock is not None and lock.number and _is_own(lock, client_id, run):
-                number, coordinator = lock.number, lock.coordinator
-            else:
-                self._last_number = number = self._last_number + 1
-            self.revision += lock is None or (lock.number, lock.run) != (number, run)
-            locks[queue] = QueueLock(client_id, now_ms, number, run, coordinator)
-            numbers[queue] = number
+            if lock is None or not lock.number or not _is_own(lock, client_id, run):
+                self._last_number += 1
+                lock = QueueLock(client_id, now_ms, self._last_number)
+                self.revision += 1
+            self.revision += lock.run != run
+            locks[queue] = lock._replace(renewed_ms=now_ms, run=run)
+            numbers[queue] = lock.number
         if not locks:
             del self._groups[group]
         return numbers
@@ -176,35 +181,38 @@ class QueueLocks:
         now_ms: int,
         run: int = 0,
         coordinator: str = "",
+        said: Collection[MessageQueue] = (),
     ) -> list[MessageQueue]:
         """Renews these leases; returns those that are still its own. One that ran out is, if nobody took the queue, and
-        so is an earlier run's, which is taken over. `coordinator` is who is to be asked about them from now on."""
+        so is an earlier run's, which is taken over. `coordinator` is who asks, as it is about to decide what was read
+        under them, or says where the group goes on behind that, in those of the queues."""
         locks = self._groups.get(group, {})
         kept = {
-            queue: lock._replace(renewed_ms=now_ms, run=run, coordinator=coordinator or lock.coordinator)
+            queue: lock._replace(renewed_ms=now_ms, run=run)
             for queue, number in leases.items()
             if (lock := locks.get(queue)) is not None and lock.number == number and _is_own(lock, client_id, run)
         }
-        self.revision += any(locks[queue]._replace(renewed_ms=now_ms) != lock for queue, lock in kept.items())
+        if coordinator:
+            kept = {q: lock._replace(coordinator=coordinator, has_said=q in said) for q, lock in kept.items()}
+        self.revision += any(_remembered(locks[queue]) != _remembered(lock) for queue, lock in kept.items())
         locks.update(kept)
         return list(kept)
 
-    def orphans(self, now_ms: int) -> dict[str, dict[str, dict[MessageQueue, int]]]:
-        """The numbers of leases that ran out, of which a broker has still to say where the group goes on: by that
-        broker, group and queue."""
-        found: dict[str, dict[str, dict[MessageQueue, int]]] = {}
+    def orphans(self, now_ms: int) -> dict[str, dict[str, dict[MessageQueue, QueueLock]]]:
+        """The leases that ran out of which a broker has still to say where the group goes on: by that broker, group and
+        queue."""
+        found: dict[str, dict[str, dict[MessageQueue, QueueLock]]] = {}
         for group, locks in self._groups.items():
             for queue, lock in locks.items():
-                if lock.coordinator and self._has_expired(lock, now_ms):
-                    found.setdefault(lock.coordinator, {}).setdefault(group, {})[queue] = lock.number
+                if lock.is_awaited and self._has_expired(lock, now_ms):
+                    found.setdefault(lock.coordinator, {}).setdefault(group, {})[queue] = lock
         return found
 
-    def settle(self, group: str, leases: Mapping[MessageQueue, int], now_ms: int) -> None:
+    def settle(self, group: str, leases: Mapping[MessageQueue, QueueLock]) -> None:
         """It has said so: from now on anybody may have these queues, but for those that their owner came back to."""
         locks = self._groups.get(group, {})
-        for queue, number in leases.items():
-            lock = locks.get(queue)
-            if lock is not None and lock.number == number and self._has_expired(lock, now_ms):
+        for queue, lock in leases.items():
+            if locks.get(queue) == lock:
                 locks[queue] = lock._replace(coordinator="")
                 self.revision += 1
 
@@ -249,13 +257,19 @@ class QueueLocks:
     def _is_free_for(self, client_id: str, lock: QueueLock | None, now_ms: int, run: int = 0) -> bool:
         if lock is None or _is_own(lock, client_id, run):
             return True
-        return self._has_expired(lock, now_ms) and not lock.coordinator
+        return self._has_expired(lock, now_ms) and not lock.is_awaited
 
     def _has_expired(self, lock: QueueLock, now_ms: int) -> bool:
         return now_ms - lock.renewed_ms > self.lease_ms
 
     def _may_be_forgotten(self, lock: QueueLock, now_ms: int) -> bool:
-        return now_ms - lock.renewed_ms > max(self.lease_ms, LEASE_MEMORY_MS if lock.number else 0)
+        after_ms = max(self.lease_ms, LEASE_MEMORY_MS if lock.number else 0)
+        return now_ms - lock.renewed_ms > after_ms and not lock.is_awaited
+
+
+def _remembered(lock: QueueLock) -> QueueLock:
+    """What a restart is to know of it."""
+    return lock._replace(renewed_ms=0, has_said=False)
 
 
 def _is_own(lock: QueueLock, client_id: str, run: int) -> bool:

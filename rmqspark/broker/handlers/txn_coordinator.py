@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rmqspark.errors import InvalidArgument
 from rmqspark.message_queue import MessageQueue
-from rmqspark.protocol.bodies.client import LeasedQueue, LeasedQueues
+from rmqspark.protocol.bodies.client import LeasedQueues
 from rmqspark.protocol.bodies.txn import BrokersSeen, InputRanges, TxnDecision
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.txn import (
@@ -22,6 +22,7 @@ from rmqspark.protocol.headers.txn import (
     TxnFindRequestHeader,
     TxnFindResponseHeader,
     TxnGroupOffsetsRequestHeader,
+    TxnGroupOffsetsResponseHeader,
     TxnInputsRequestHeader,
     TxnListRequestHeader,
     TxnOutcome,
@@ -182,11 +183,11 @@ class TxnCoordinatorHandlers:
         header = request.header
         return Reply(body=InputRanges(self._inputs.of(header.queryId, header.batchId)).encode(standard=True))
 
-    def group_offsets(self, request: Request[TxnGroupOffsetsRequestHeader]) -> Reply:
+    async def group_offsets(self, request: Request[TxnGroupOffsetsRequestHeader]) -> Reply:
         asked = LeasedQueues.decode_request(request.body).queues
         queues = {MessageQueue(each.topic, each.brokerName, each.queueId) for each in asked}
-        found = self._group_offsets(request.header.consumerGroup, queues)
-        return Reply(body=LeasedQueues([LeasedQueue(*queue, offset=at) for queue, at in found.items()]).encode())
+        found = await self._group_offsets(request.header.consumerGroup, queues)
+        return Reply(TxnGroupOffsetsResponseHeader(self._owners.own_name), LeasedQueues(found).encode())
 
 
 def _decision(ruling: Ruling) -> bytes:

@@ -95,13 +95,16 @@ class LockBatchResponseBody(Body):
 
 
 class LeasedQueue(Body):
-    """A queue in RMQ_GROUP_LEASES. `offset` is what the group is to commit, or has committed; -1 is none."""
+    """A queue in RMQ_GROUP_LEASES. `offset` is what the group is to commit, or has committed; -1 is none. In the answer
+    to RMQ_TXN_GROUP_OFFSETS, `topicDeleted` is when a topic of the name had last been deleted, ms, as the reader knew.
+    """
 
     topic: str = ""
     brokerName: str = ""
     queueId: Int32 = 0
     lease: Int64 = 0
     offset: Int64 = -1
+    topicDeleted: Int64 | None = None
 
 
 class LeasedQueues(Body):

@@ -251,3 +251,9 @@ class TxnGroupOffsetsRequestHeader(Header):
     request and answer: LeasedQueues."""
 
     consumerGroup: str
+
+
+class TxnGroupOffsetsResponseHeader(Header):
+    """`brokerName` is who answers; addresses change hands."""
+
+    brokerName: str

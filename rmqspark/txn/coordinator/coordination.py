@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
     from rmqspark.clock import Clock
     from rmqspark.model import MessageQueue
+    from rmqspark.protocol.bodies.client import LeasedQueue
+    from rmqspark.protocol.bodies.txn import InputRange
     from rmqspark.store.files import FileSystem
     from rmqspark.store.message_store import MessageStore
     from rmqspark.txn.coordinator.events import Event
@@ -73,7 +75,7 @@ class Coordination:
         append: Append,
         flush_to: Callable[[int], Awaitable[None]],
         participant_here: ParticipantHere,
-        commit_here: Callable[[str, str, int, int, int | None], None],
+        commit_here: Callable[[InputRange], None],
         leases_here: LeasesHere,
     ) -> None:
         self._config = config
@@ -150,9 +152,10 @@ class Coordination:
         decision = TxnDecision.decode(response.body) if response.body else None
         return Ruling(Answer(TxnOutcome(told.outcome), told.epoch, told.lastVersion, decision))
 
-    def group_offsets(self, group: str, queues: Collection[MessageQueue]) -> dict[MessageQueue, int]:
+    async def group_offsets(self, group: str, queues: Collection[MessageQueue]) -> list[LeasedQueue]:
         """Where a group goes on behind what was decided here, in those of these queues, of another broker, to which
-        that was not said yet. Raises Busy while it is being decided."""
+        that was not said yet. Raises Busy while it is being decided, and what keeps decisions from being safe."""
+        await self.journal.flushed()
         if self._leases.are_asked(group, queues) or self.coordinator.is_moving(group, queues):
             raise Busy(f"What a member of {group!r} has read is being decided.")
         return self._offsets.wanted(group, queues)

@@ -216,8 +216,9 @@ class Coordinator:
         return not self._is_late
 
     async def _confirm(self, broker: str, txn: Transaction) -> None:
-        """Takes no turn: a broker that hangs must not keep a driver waiting, and COMPLETE again is the same as once."""
-        if not self._turns.is_taken(txn.transactional_id):
+        """Takes no turn: a broker that hangs must not keep a driver waiting, and COMPLETE again is the same as once.
+        What is complete is forgotten with what was read: groups go on behind it first."""
+        if not (self._turns.is_taken(txn.transactional_id) or self._following.is_behind(txn.transactional_id)):
             self._journal.record(await self._rollout.complete(txn, [broker], durable=True, patient=True))
 
     async def close(self) -> None:

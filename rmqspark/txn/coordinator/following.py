@@ -40,6 +40,10 @@ class Following:
             for each in decision.inputs
         )
 
+    def is_behind(self, transactional_id: str) -> bool:
+        """Whether there is any under this id."""
+        return transactional_id in self._left
+
     async def catch_up(self, transactional_id: str) -> None:
         """Moves the groups of all that was decided under it, in that order, or a later one would be taken back. To be
         called in its turn, once the decisions are safe."""

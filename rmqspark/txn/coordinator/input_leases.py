@@ -33,8 +33,11 @@ _MOST_HOLDERS: Final = 1_000
 class LeasesHere(Protocol):
     """This broker's own."""
 
-    def keep(self, group: str, member: str, run: int, wanted: Iterable[LeasedQueue]) -> list[LeasedQueue]:
-        """Renews leases of a run of a group's member, and commits offsets above -1; those that are still its own."""
+    def keep(
+        self, group: str, member: str, run: int, wanted: Iterable[LeasedQueue], coordinator: str
+    ) -> list[LeasedQueue]:
+        """Renews leases of a run of a group's member, and commits offsets above -1; those that are still its own. The
+        coordinator is remembered until it commits."""
 
     async def make_safe(self) -> None:
         """Returns when what was committed is there to stay. Raises NotWritable."""
@@ -122,7 +125,7 @@ class InputLeases:
 
     async def _keep(self, holder: _Holder, wanted: Sequence[LeasedQueue]) -> set[MessageQueue]:
         if holder.broker == self._own_name:
-            return set(map(_queue, self._here.keep(holder.group, holder.member, holder.run, wanted)))
+            return set(map(_queue, self._here.keep(holder.group, holder.member, holder.run, wanted, self._own_name)))
         header = GroupLeasesRequestHeader(holder.group, holder.member, holder.run, self._own_name)
         body = GroupLeasesBody(keep=list(wanted)).encode()
         try:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import structlog
 
 from rmqspark.errors import GroupNotFound, NotFound, RequestTimeout, RmqError, TopicRemade, Unreachable
+from rmqspark.protocol.bodies.client import LeasedQueue
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.consume import (
     OffsetResponseHeader,
@@ -63,12 +64,10 @@ class _Move(NamedTuple):
 
 
 class InputOffsets:
-    """What is still to be moved. `commit_here(group, topic, queue_id, offset, topic_deleted_ms)` moves one of this
-    broker; it raises what forbids it, as TopicRemade."""
+    """What is still to be moved. `commit_here` moves a group behind a range of this broker; it raises what forbids
+    that, as TopicRemade."""
 
-    def __init__(
-        self, own_name: str, commit_here: Callable[[str, str, int, int, int | None], None], peers: Peers
-    ) -> None:
+    def __init__(self, own_name: str, commit_here: Callable[[InputRange], None], peers: Peers) -> None:
         self._own_name = own_name
         self._commit_here = commit_here
         self._peers = peers
@@ -81,17 +80,21 @@ class InputOffsets:
                 continue
             place = _Place(each.brokerName, each.group, each.topic, each.queueId)
             if each.brokerName == self._own_name:
-                self._move_here(place, each.toOffset, each.topicDeleted)
+                self._move_here(place, each)
             elif place in self._waiting or len(self._waiting) < _MAX_WAITING:
                 tries = _TRIES_FOR_SHARED if each.lease else _TRIES
                 move = _Move(each.toOffset, each.topicDeleted, tries)
                 farther = max(move, self._waiting.get(place, move), key=lambda known: known.goal)
                 self._waiting[place] = farther._replace(tries_left=tries)
 
-    def wanted(self, group: str, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
+    def wanted(self, group: str, queues: Iterable[MessageQueue]) -> list[LeasedQueue]:
         """Where the group is to go on in those of these queues that are still to be moved."""
         places = {queue: _Place(queue.broker_name, group, queue.topic, queue.queue_id) for queue in queues}
-        return {queue: self._waiting[place].offset for queue, place in places.items() if place in self._waiting}
+        return [
+            LeasedQueue(*queue, offset=move.offset, topicDeleted=move.topic_deleted_ms)
+            for queue, place in places.items()
+            if (move := self._waiting.get(place)) is not None
+        ]
 
     async def move(self) -> None:
         """Tries what waits, once. A broker that does not answer is left alone for this time; one that refuses a group
@@ -119,11 +122,11 @@ class InputOffsets:
                 if self._waiting.get(place, wanted).goal == wanted.goal:
                     self._waiting.pop(place, None)
 
-    def _move_here(self, place: _Place, offset: int, topic_deleted_ms: int | None) -> None:
+    def _move_here(self, place: _Place, read: InputRange) -> None:
         try:
-            self._commit_here(place.group, place.topic, place.queue_id, offset, topic_deleted_ms)
+            self._commit_here(read)
         except RmqError as error:
-            log.warning("a group's offset was not moved", place=str(place), offset=offset, reason=str(error))
+            log.warning("a group's offset was not moved", place=str(place), offset=read.toOffset, reason=str(error))
 
     async def _move_there(self, place: _Place, wanted: _Move) -> None:
         asked = QueryConsumerOffsetRequestHeader(place.group, place.topic, place.queue_id, setZeroIfNotFound=False)

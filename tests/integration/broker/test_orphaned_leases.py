@@ -49,7 +49,7 @@ async def decided_without_a_word(cluster: Cluster) -> None:
 
 async def is_waited_for(cluster: Cluster) -> None:
     """The lease has run out, and a does not answer."""
-    while not cluster.brokers["b"]._parts.orphaned_leases._silent:
+    while not cluster.brokers["b"]._parts.orphaned_leases._waiting:
         assert (await take(cluster, "other")).held == []
         await asyncio.sleep(0.05)
     assert (await take(cluster, "other")).held == []

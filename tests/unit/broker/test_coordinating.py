@@ -15,6 +15,7 @@ from rmqspark.broker.config import BrokerConfig
 from rmqspark.broker.coordinating import coordination
 from rmqspark.broker.group_leases import GroupLeases
 from rmqspark.broker.offset_log import OffsetLog
+from rmqspark.broker.orphaned_leases import OrphanedLeases
 from rmqspark.errors import NotWritable, SlaveNotAvailable
 from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.bodies.client import LeasedQueue
@@ -73,7 +74,8 @@ def coordinating(bench: StoreBench, tables: BrokerTables, disk: OnDisk | None = 
     nothing_held: Any = HoldsAll()
     safety: Any = disk or OnDisk(bench)
     leases = leases_of(bench, tables, safety)
-    return coordination(given(BrokerConfig(), bench), bench.store, tables, safety, appender, nothing_held, leases)
+    parts = tables, safety, appender, nothing_held, leases._offset_log, leases
+    return coordination(given(BrokerConfig(), bench), bench.store, *parts)
 
 
 def test_how_far_a_shared_group_is_outlives_a_kill_that_takes_its_member_too() -> None:
@@ -189,3 +191,74 @@ def test_how_far_a_shared_group_is_outlives_a_kill_where_the_log_takes_no_more()
     asyncio.run(move())
     shared.bench.kill()
     assert tables_of(shared.bench).offsets.committed("g", "orders", 0) == 3
+
+
+def test_a_queue_of_its_own_is_nobodys_while_what_was_read_of_it_is_being_decided() -> None:
+    """Its slave is away, the driver dead, and the lease has run out: the decision stands, and is not safe yet. The next
+    member begins behind it."""
+    shared = Shared()
+    leases = leases_of(shared.bench, shared.tables, shared.disk)
+    coordination, clock = shared.coordination, shared.bench.clock
+    parts: Any = shared.bench.store, shared.tables, leases._offset_log, coordination.peers, coordination.group_offsets
+    orphaned = OrphanedLeases(BrokerConfig(), *parts, clock)
+
+    def taken_by_another() -> list[int]:
+        return [held.offset for held in leases.take("g", "other", shared.run, [LeasedQueue(*QUEUE)])]
+
+    async def wait() -> None:
+        await shared.prepare()
+        shared.disk.away = SlaveNotAvailable("no slave")
+        with pytest.raises(SlaveNotAvailable):
+            await shared.decide()
+        clock.advance(ms=shared.tables.locks.lease_ms + 1)
+        await shared.coordinator.complete_pending()
+        await orphaned.run_round()
+        assert taken_by_another() == []
+        shared.disk.away = None
+        await shared.coordinator.complete_pending()
+        clock.advance(ms=shared.tables.locks.lease_ms + 1)
+        await orphaned.run_round()
+        assert taken_by_another() == [3]
+
+    asyncio.run(wait())
+
+
+def test_what_a_start_has_moved_is_as_safe_as_that_the_batch_is_complete() -> None:
+    """Both are in the log: a power loss a moment later leaves no group before a batch that nobody knows any more."""
+    shared = Shared()
+
+    async def decide() -> None:
+        await shared.tables.save()
+        await shared.decide_without_slave()
+
+    async def complete(again: Coordination) -> None:
+        for _ in range(4):
+            await again.tick()
+        assert not again.ledger.require("T").pending
+        shared.bench.store.flush()
+
+    asyncio.run(decide())
+    shared.bench.kill()
+    asyncio.run(complete(coordinating(shared.bench, tables_of(shared.bench), shared.disk)))
+    shared.bench.kill()
+    tables = tables_of(shared.bench)
+    coordinating(shared.bench, tables, shared.disk)
+    assert tables.offsets.committed("g", "orders", 0) == 3
+
+
+def test_nothing_is_forgotten_that_a_group_has_still_to_follow() -> None:
+    """A request has the turn of the id when groups are moved, and fails before it does so itself; a confirmation then
+    finds the turn free."""
+    shared = Shared()
+
+    async def confirm() -> None:
+        await shared.decide_without_slave()
+        txn = shared.coordination.ledger.require("T")
+        await shared.coordinator._confirm("broker-a", txn)
+        assert txn.pending
+        assert shared.committed is None
+        for _ in range(3):
+            await shared.coordination.tick()
+        assert (txn.pending, shared.committed) == ([], 3)
+
+    asyncio.run(confirm())

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from structlog.testing import capture_logs
 
+from rmqspark.broker.config import BrokerConfig
 from rmqspark.broker.orphaned_leases import OrphanedLeases
 from rmqspark.errors import Busy, NotSupported, Unreachable
 from rmqspark.model import MessageQueue
@@ -20,6 +21,8 @@ from .test_coordinating import OnDisk, leases_of
 from .test_slave_role import tables_of
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from rmqspark.broker.locks import QueueLocks
 
 FIRST, SECOND = MessageQueue("orders", "broker-a", 0), MessageQueue("orders", "broker-a", 1)
@@ -30,7 +33,7 @@ class Bench:
     """Two queues of six messages each, leased to a member of group g that has died. Coordinator c may have decided what
     it had read."""
 
-    def __init__(self, *unasked: str) -> None:
+    def __init__(self, *, retired: str = "", coordinator: str = "c") -> None:
         self.bench = StoreBench()
         for queue in (FIRST, SECOND):
             self.bench.send("orders", queue.queue_id, *[b"%d" % number for number in range(6)])
@@ -38,15 +41,14 @@ class Bench:
         self.answer: Exception | dict[MessageQueue, int] = {}
         self.asked: list[tuple[str, str, list[int]]] = []
         offset_log: Any = leases_of(self.bench, self.tables, OnDisk(self.bench))._offset_log
+        self.answers_as = coordinator
+        peers: Any = self
+        config = BrokerConfig(retired_brokers=retired)
         self.orphaned = OrphanedLeases(
-            self.tables,
-            offset_log,
-            self,  # type: ignore[arg-type]
-            self.bench.clock,
-            unasked=unasked,
+            config, self.bench.store, self.tables, offset_log, peers, self.decided_here, self.bench.clock
         )
         leases = self.locks.take("g", "m", [FIRST, SECOND], self.now_ms)
-        self.locks.keep("g", "m", leases, self.now_ms, coordinator="c")
+        self.locks.keep("g", "m", leases, self.now_ms, coordinator=coordinator)
 
     @property
     def locks(self) -> QueueLocks:
@@ -58,12 +60,17 @@ class Bench:
 
     async def call(self, broker: str, code: int, header: Any, body: bytes, *, timeout_ms: int) -> Response:
         assert code == RequestCode.RMQ_TXN_GROUP_OFFSETS
-        queues = LeasedQueues.decode(body).queues
-        self.asked.append((broker, header.consumerGroup, [each.queueId for each in queues]))
+        queues = [MessageQueue(each.topic, each.brokerName, each.queueId) for each in LeasedQueues.decode(body).queues]
+        told = LeasedQueues(await self.decided_here(header.consumerGroup, queues, broker))
+        return Response(0, 1, None, 479, {"brokerName": self.answers_as}, told.encode())
+
+    async def decided_here(
+        self, group: str, queues: Collection[MessageQueue], broker: str = "broker-a"
+    ) -> list[LeasedQueue]:
+        self.asked.append((broker, group, [queue.queue_id for queue in queues]))
         if isinstance(self.answer, Exception):
             raise self.answer
-        told = LeasedQueues([LeasedQueue(*queue, offset=offset) for queue, offset in self.answer.items()])
-        return Response(0, 1, None, 479, {}, told.encode())
+        return [LeasedQueue(*queue, offset=offset, topicDeleted=0) for queue, offset in self.answer.items()]
 
     def round(self, answer: Exception | dict[MessageQueue, int] | None = None) -> None:
         self.answer = {} if answer is None else answer
@@ -102,7 +109,14 @@ def test_the_group_goes_on_where_it_was_decided(bench: Bench) -> None:
     assert bench.tables.offsets.committed("g", "orders", 2) is None
 
 
-@pytest.mark.parametrize("error", [Unreachable("away", address="c"), Busy("It is being decided.")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        Unreachable("away", address="c"),
+        Busy("It is being decided."),
+        NotSupported("another server is there"),
+    ],
+)
 def test_who_does_not_say_is_asked_again(bench: Bench, error: Exception) -> None:
     """Until then nobody else has the queues, and the log says once for whom they wait."""
     bench.bench.clock.advance(ms=LEASE_MS + 1)
@@ -110,23 +124,64 @@ def test_who_does_not_say_is_asked_again(bench: Bench, error: Exception) -> None
         bench.round(error)
         bench.round(error)
     assert bench.given() == []
-    assert [(entry["coordinator"], entry["groups"]) for entry in logs] == [("c", ["g"])]
+    assert [(entry["coordinator"], entry["group"]) for entry in logs] == [("c", "g")]
     bench.round({FIRST: 2})
     assert (bench.given(), bench.committed(FIRST)) == ([0, 1], 2)
     bench.round()
     assert len(bench.asked) == 3
 
 
-def test_a_broker_of_an_earlier_version_is_not_waited_for(bench: Bench) -> None:
-    """It does not know the question, and says so."""
+def test_another_broker_at_its_address_is_not_believed(bench: Bench) -> None:
+    """It knows nothing of what was decided, and says so. Addresses change hands."""
     bench.bench.clock.advance(ms=LEASE_MS + 1)
-    bench.round(NotSupported("unknown request"))
-    assert bench.given() == [0, 1]
+    bench.answers_as = "d"
+    bench.round()
+    assert bench.given() == []
+    bench.answers_as = "c"
+    bench.round({FIRST: 3})
+    assert (bench.given(), bench.committed(FIRST)) == ([0, 1], 3)
+
+
+def test_what_this_broker_decides_itself_is_waited_for_too() -> None:
+    """Its slave is away, say, and the decision not told to anybody; it asks nobody else."""
+    bench = Bench(coordinator="broker-a")
+    bench.bench.clock.advance(ms=LEASE_MS + 1)
+    bench.round(Busy("It is being decided."))
+    assert bench.given() == []
+    bench.round()
+    assert (bench.given(), bench.asked) == ([0, 1], [("broker-a", "g", [0, 1])] * 2)
+
+
+def test_one_group_does_not_wait_for_another(bench: Bench) -> None:
+    """What a member of the one has read is being decided by the same coordinator."""
+    other = MessageQueue("orders", "broker-a", 2)
+    leases = bench.locks.take("h", "m", [other], bench.now_ms)
+    bench.locks.keep("h", "m", leases, bench.now_ms, coordinator="c")
+    bench.bench.clock.advance(ms=LEASE_MS + 1)
+    decided = bench.decided_here
+
+    async def busy(group: str, queues: Collection[MessageQueue], broker: str = "") -> list[LeasedQueue]:
+        if group == "g":
+            raise Busy("It is being decided.")
+        return await decided(group, queues, broker)
+
+    bench.decided_here = busy  # type: ignore[method-assign]
+    bench.round()
+    assert bench.given() == []
+    assert bench.locks.take("h", "other", [other], bench.now_ms).keys() == {other}
+
+
+def test_nothing_is_moved_in_a_topic_that_was_made_anew(bench: Bench) -> None:
+    """What was decided is about the one before."""
+    bench.bench.clock.advance(ms=LEASE_MS + 1)
+    bench.bench.store.deletions.is_remade = lambda topic, deleted_ms: deleted_ms is not None  # type: ignore[method-assign]
+    bench.round({FIRST: 3})
+    assert (bench.given(), bench.committed(FIRST)) == ([0, 1], None)
 
 
 def test_who_is_gone_for_good_is_not_asked() -> None:
     """An operator has said so."""
-    bench = Bench("c")
+    bench = Bench(retired="c")
     bench.bench.clock.advance(ms=LEASE_MS + 1)
     bench.round()
     assert (bench.asked, bench.given()) == ([], [0, 1])

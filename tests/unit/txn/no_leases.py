@@ -11,7 +11,9 @@ if TYPE_CHECKING:
 
 
 class NoLeases:
-    def keep(self, group: str, member: str, run: int, wanted: Iterable[LeasedQueue]) -> list[LeasedQueue]:
+    def keep(
+        self, group: str, member: str, run: int, wanted: Iterable[LeasedQueue], coordinator: str
+    ) -> list[LeasedQueue]:
         """Nobody has one."""
         return []
 

@@ -25,6 +25,7 @@ from rmqspark.errors import (
     Unreachable,
 )
 from rmqspark.model import MessageQueue
+from rmqspark.protocol.bodies.client import LeasedQueue
 from rmqspark.protocol.bodies.txn import AuditedBatch, BrokersSeen, HeldAttempt, InputRange, OutputRange, TxnDecision
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.consume import OffsetResponseHeader
@@ -356,13 +357,14 @@ def moved(peers: ScriptedPeers) -> list[int]:
 
 def test_offsets_here_move_at_once_and_elsewhere_by_request() -> None:
     """As far as the decided batch has read; a range without a group moves nothing."""
-    here: list[tuple[str, str, int, int, int | None]] = []
+    here: list[InputRange] = []
     peers = ScriptedPeers(b=OffsetResponseHeader(4))
-    offsets = InputOffsets("a", lambda *place: here.append(place), peers)  # type: ignore[arg-type]
-    offsets.want([InputRange("g", "t", "a", 0, 0, 9, topicDeleted=5), InputRange("", "t", "a", 1, 0, 9)])
+    offsets = InputOffsets("a", here.append, peers)  # type: ignore[arg-type]
+    of_here = InputRange("g", "t", "a", 0, 0, 9, topicDeleted=5)
+    offsets.want([of_here, InputRange("", "t", "a", 1, 0, 9)])
     offsets.want([InputRange("g", "t", "b", 0, 0, 7), InputRange("g", "t", "b", 0, 7, 9)])
     asyncio.run(offsets.move())
-    assert (here, moved(peers)) == ([("g", "t", 0, 9, 5)], [9])
+    assert (here, moved(peers)) == ([of_here], [9])
     asyncio.run(offsets.move())
     assert len(moved(peers)) == 1
 
@@ -370,15 +372,15 @@ def test_offsets_here_move_at_once_and_elsewhere_by_request() -> None:
 def test_what_is_still_to_be_moved_can_be_asked_for() -> None:
     """By a broker whose leases have run out; of this one nothing is."""
     peers = ScriptedPeers(b=Unreachable("away", address="b"))
-    offsets = InputOffsets("a", lambda *place: None, peers)  # type: ignore[arg-type]
+    offsets = InputOffsets("a", lambda read: None, peers)  # type: ignore[arg-type]
     offsets.want([InputRange("g", "t", "b", 0, 0, 9), InputRange("g", "t", "a", 0, 0, 9)])
     asyncio.run(offsets.move())
     queues = [MessageQueue("t", "b", 0), MessageQueue("t", "b", 1), MessageQueue("t", "a", 0)]
-    assert offsets.wanted("g", queues) == {queues[0]: 9}
-    assert offsets.wanted("h", queues) == {}
+    assert offsets.wanted("g", queues) == [LeasedQueue(*queues[0], offset=9)]
+    assert offsets.wanted("h", queues) == []
     peers.answers["b"] = OffsetResponseHeader(4)
     asyncio.run(offsets.move())
-    assert offsets.wanted("g", queues) == {}
+    assert offsets.wanted("g", queues) == []
 
 
 def test_offsets_of_a_topic_that_was_made_anew_are_dropped() -> None:
@@ -394,7 +396,7 @@ def test_offsets_of_a_topic_that_was_made_anew_are_dropped() -> None:
         return answer
 
     peers.call = call  # type: ignore[method-assign]
-    offsets = InputOffsets("a", lambda *place: None, peers)
+    offsets = InputOffsets("a", lambda read: None, peers)
     offsets.want([InputRange("g", "t", "b", 0, 0, 9, topicDeleted=5), InputRange("g", "u", "b", 0, 0, 8)])
     asyncio.run(offsets.move())
     asyncio.run(offsets.move())
@@ -408,7 +410,7 @@ def test_offsets_of_a_topic_that_was_made_anew_are_dropped() -> None:
 def test_offsets_never_move_back() -> None:
     """A group that is farther already stays where it is."""
     peers = ScriptedPeers(b=OffsetResponseHeader(100))
-    offsets = InputOffsets("a", lambda *place: None, peers)  # type: ignore[arg-type]
+    offsets = InputOffsets("a", lambda read: None, peers)  # type: ignore[arg-type]
     offsets.want([InputRange("g", "t", "b", 0, 0, 9)])
     asyncio.run(offsets.move())
     assert moved(peers) == []
@@ -417,7 +419,7 @@ def test_offsets_never_move_back() -> None:
 def test_offsets_that_cannot_be_moved_are_tried_again() -> None:
     """Until the broker is back."""
     peers = ScriptedPeers(b=AWAY)
-    offsets = InputOffsets("a", lambda *place: None, peers)  # type: ignore[arg-type]
+    offsets = InputOffsets("a", lambda read: None, peers)  # type: ignore[arg-type]
     offsets.want([InputRange("g", "t", "b", queue, 0, 9) for queue in range(3)])
     asyncio.run(offsets.move())
     assert len(peers.asked) == 1  # a broker that is away is not asked for each queue
@@ -430,7 +432,7 @@ def test_offsets_of_shared_groups_are_tried_again_for_long() -> None:
     """The broker may be away for longer than a minute, with the driver that read it: the next member begins there when
     it is back, and the leases have run out. Others are only told about."""
     peers = ScriptedPeers(b=AWAY)
-    offsets = InputOffsets("a", lambda *place: None, peers)  # type: ignore[arg-type]
+    offsets = InputOffsets("a", lambda read: None, peers)  # type: ignore[arg-type]
     read = [InputRange("shared", "t", "b", 0, 0, 9, "m", 1, "r", 1), InputRange("g", "t", "b", 1, 0, 8)]
     offsets.want(read)
     for _ in range(300):
@@ -452,7 +454,7 @@ def test_a_group_that_a_broker_refuses_holds_up_no_other() -> None:
         return await plain(broker, code, header, *rest, **more)
 
     peers.call = call  # type: ignore[method-assign]
-    offsets = InputOffsets("a", lambda *place: None, peers)  # type: ignore[arg-type]
+    offsets = InputOffsets("a", lambda read: None, peers)  # type: ignore[arg-type]
     offsets.want([InputRange("refused", "t", "b", queue, 0, 7) for queue in range(3)])
     offsets.want([InputRange("g", "t", "b", 0, 0, 9)])
     asyncio.run(offsets.move())
@@ -463,7 +465,7 @@ def test_a_group_that_a_broker_refuses_holds_up_no_other() -> None:
 def test_brokers_that_nobody_lists_are_not_looked_for() -> None:
     """Names come from clients: a decision that makes up thousands costs the coordinator nothing."""
     peers = ScriptedPeers(b=OffsetResponseHeader(0))
-    offsets = InputOffsets("a", lambda *place: None, peers)  # type: ignore[arg-type]
+    offsets = InputOffsets("a", lambda read: None, peers)  # type: ignore[arg-type]
     offsets.want([InputRange("g", "t", f"ghost-{number}", 0, 0, 9) for number in range(3_000)])
     offsets.want([InputRange("g", "t", "b", 0, 0, 9)])
     asyncio.run(offsets.move())
@@ -474,7 +476,7 @@ def test_brokers_that_nobody_lists_are_not_looked_for() -> None:
 def test_a_group_that_never_committed_gets_its_first_offset() -> None:
     """There is nothing to go back behind. A broker that does not know the group is introduced to it."""
     peers = ScriptedPeers(b=GroupNotFound("g"))
-    offsets = InputOffsets("a", lambda *place: None, peers)  # type: ignore[arg-type]
+    offsets = InputOffsets("a", lambda read: None, peers)  # type: ignore[arg-type]
     offsets.want([InputRange("g", "t", "b", 0, 0, 9)])
     plain = peers.call
 

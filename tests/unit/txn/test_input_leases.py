@@ -30,8 +30,10 @@ class Brokers:
         self.is_away = False
         self.is_safe = True
 
-    def keep(self, group: str, member: str, run: int, wanted: Iterable[LeasedQueue]) -> list[LeasedQueue]:
-        assert (group, member, run) == ("g", "m", 3)
+    def keep(
+        self, group: str, member: str, run: int, wanted: Iterable[LeasedQueue], coordinator: str
+    ) -> list[LeasedQueue]:
+        assert (group, member, run, coordinator) == ("g", "m", 3, "a")
         kept = [each for each in wanted if (queue_of(each), each.lease) in self.held]
         news = {queue_of(each): each.offset for each in kept if each.offset != -1}
         self.moved |= news
@@ -51,7 +53,7 @@ class Brokers:
         assert header.coordinator == "a"
         if header.run != 3:
             raise LeaseLost("A later run has taken over.")
-        held = self.keep("g", "m", 3, GroupLeasesBody.decode(body).keep)
+        held = self.keep("g", "m", 3, GroupLeasesBody.decode(body).keep, header.coordinator)
         self.is_safe = True  # which it sees to itself
         return Response(0, 1, None, 479, {}, GroupLeasesAnswerBody(60_000, held).encode())
 

@@ -315,7 +315,9 @@ def test_a_vote_that_outlasts_the_leases_is_no_decision_for_who_lost_them_meanwh
 
     async def main() -> None:
         class Here(NoLeases):
-            def keep(self, group: str, member: str, run: int, wanted: Iterable[LeasedQueue]) -> list[LeasedQueue]:
+            def keep(
+                self, group: str, member: str, run: int, wanted: Iterable[LeasedQueue], coordinator: str
+            ) -> list[LeasedQueue]:
                 (asked,) = wanted
                 kept = locks.keep(group, member, {queue: asked.lease}, bench.clock.monotonic_ms(), run)
                 return [asked] if kept else []
