@@ -69,6 +69,7 @@ def test_a_dialog_keeps_the_focus_and_gives_it_back(filled: Console, opened: Ope
 def test_code_is_copied(filled: Console, opened: Open) -> None:
     """What is copied is what the dialog shows, and names this cluster and these filters."""
     page = opened(filled.url + "/topics/orders/messages?tags=paid", permissions=["clipboard-read", "clipboard-write"])
+    page.evaluate("() => navigator.clipboard.writeText('')")  # all pages have one
     page.get_by_role("button", name="Open in Spark / CLI / REST").click()
     page.get_by_role("button", name="Copy Command line").click()
     text = page.evaluate(
