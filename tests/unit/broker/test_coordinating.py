@@ -199,8 +199,15 @@ def test_a_queue_of_its_own_is_nobodys_while_what_was_read_of_it_is_being_decide
     shared = Shared()
     leases = leases_of(shared.bench, shared.tables, shared.disk)
     coordination, clock = shared.coordination, shared.bench.clock
-    parts: Any = shared.bench.store, shared.tables, leases._offset_log, coordination.peers, coordination.group_offsets
-    orphaned = OrphanedLeases(BrokerConfig(), *parts, clock)
+    orphaned = OrphanedLeases(
+        BrokerConfig(),
+        shared.bench.store,
+        shared.tables,
+        leases._offset_log,
+        coordination.peers,
+        coordination.group_offsets,
+        clock,
+    )
 
     def taken_by_another() -> list[int]:
         return [held.offset for held in leases.take("g", "other", shared.run, [LeasedQueue(*QUEUE)])]
