@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import DataStreamReader, DataStreamWriter
 
 SIDES = ("rmqspark", "kafka")
+FEW = "few"
+FEW_ROWS = 1_000
+"""A topic of so many rows: what a path is warmed with before it is timed."""
 _HEADERS = ("tags", "keys")
 
 _ARROW_BATCHES = "spark.sql.execution.arrow.maxBytesPerBatch"
@@ -178,7 +181,8 @@ class Nothing:
     def __init__(self, spark: SparkSession, rows: int, partitions: int, body_bytes: int) -> None:
         spark.dataSource.register(EmptyEdge)
         self._rows = rows
-        self._made = {"partitions": partitions, "rows": rows // partitions, "bytes": body_bytes, "settled": True}
+        self._partitions = partitions
+        self._body_bytes = body_bytes
 
     def create_topic(self, spark: SparkSession, topic: str, partitions: int) -> None:
         """Needs none."""
@@ -193,8 +197,10 @@ class Nothing:
         return spark.range(self._rows).toDF("offset")
 
     def stream(self, spark: SparkSession, topic: str, rows_a_batch: int | None, **options: object) -> DataFrame:
-        del topic, rows_a_batch, options
-        return spark.readStream.format("empty").options(**self._made).load()
+        del rows_a_batch, options
+        rows = (FEW_ROWS if topic == FEW else self._rows) // self._partitions
+        made = {"partitions": self._partitions, "rows": rows, "bytes": self._body_bytes, "settled": True}
+        return spark.readStream.format("empty").options(**made).load()
 
     def writing(self, frame: DataFrame, topic: str, **options: object) -> DataStreamWriter:
         del topic, options

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any
 
 from figures import Figure, ratio, result
 from processes import below, peak_bytes, reset_peak, running
-from sides import LARGE_SENDS, Nothing, Side, arrow_batches, settings, started
+from sides import FEW, FEW_ROWS, LARGE_SENDS, Nothing, Side, arrow_batches, settings, started
 from spark_paths import filled_page_cache, session
 from turns import Way, in_turns, limited
 
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
+SOURCE = "source"
 AT_LEAST_ONCE = {"deliveryGuarantee": "at-least-once"}
 DIRECT = {"readMode": "direct"}
 SMALL_BATCH = 10_000
@@ -89,6 +90,7 @@ class Bench:
         with started("rmqspark") as ours, started("kafka") as theirs:
             for side in (ours, theirs):
                 self._fill(side, self._given.rows)
+                self._fill(side, FEW_ROWS, FEW)
             exact = Path("topic to topic, exactly-once", ours, {})
             connector = Path("topic to topic, Kafka's connector", theirs, {})
             plain = Path("topic to topic, at-least-once", ours, AT_LEAST_ONCE)
@@ -96,7 +98,7 @@ class Bench:
             large = Path("topic to topic, exactly-once, in large sends", ours, LARGE_SENDS)
             both = Path("topic to topic, exactly-once, direct, in large sends", ours, LARGE_SENDS, DIRECT)
             bridge = Path("topic to topic, the bridge alone", self._nothing(), {})
-            return self._paired([connector, exact, plain, direct, large, both, bridge], self._copy)
+            return self._paired([connector, exact, plain, direct, large, both, bridge], self._copy, self._copy_few)
 
     def _nothing(self) -> Nothing:
         return Nothing(self._spark, self._given.rows, self._given.queues, self._given.body_bytes)
@@ -149,7 +151,12 @@ class Bench:
         frame = self._spark.read.format("rmq").option("namesrv", side.address).load(topic)
         frame.write.format("noop").mode("overwrite").save()
 
-    def _paired(self, paths: list[Path], way: Callable[[Path, str, int], object]) -> list[Figure]:
+    def _paired(
+        self,
+        paths: list[Path],
+        way: Callable[[Path, str, int], object],
+        ahead: Callable[[Path], object] = lambda _path: None,
+    ) -> list[Figure]:
         rows = self._given.rows
         ways = [
             Way(
@@ -159,6 +166,7 @@ class Bench:
                 count=lambda topic, path=path: path.side.read(self._spark, topic).count(),
                 target=lambda path=path: self._target(path.side),
                 tries=path.side.tries,
+                ahead=lambda path=path: ahead(path),
             )
             for path in paths
         ]
@@ -173,10 +181,10 @@ class Bench:
         side.create_topic(self._spark, f"target-{self._runs}", self._given.queues)
         return f"target-{self._runs}"
 
-    def _fill(self, side: Side, rows: int) -> None:
-        side.create_topic(self._spark, "source", self._given.queues)
+    def _fill(self, side: Side, rows: int, topic: str = SOURCE) -> None:
+        side.create_topic(self._spark, topic, self._given.queues)
         with limited(self._given.timeout, "filling the source"):
-            self._write(Path("", side, {}), "source", rows)
+            self._write(Path("", side, {}), topic, rows)
 
     def _write(self, path: Path, topic: str, rows: int) -> None:
         """A batch job; with a transactional id its version is the number of the run."""
@@ -184,15 +192,21 @@ class Bench:
         frame = self._spark.range(rows).selectExpr(f"cast(repeat('x', {self._given.body_bytes}) AS binary) AS body")
         path.side.write(frame, topic, **path.options, **version)
 
-    def _copy(self, path: Path, topic: str, rows: int, rows_a_batch: int | None = None) -> StreamingQuery:
+    def _copy_few(self, path: Path) -> None:
+        """The same path over few rows."""
+        self._copy(path, self._target(path.side), FEW_ROWS, source=FEW)
+
+    def _copy(
+        self, path: Path, topic: str, rows: int, rows_a_batch: int | None = None, source: str = SOURCE
+    ) -> StreamingQuery:
         """A streaming query over all rows of the source, to its end."""
         del rows
         with (
             tempfile.TemporaryDirectory(prefix="rmq-bench-") as checkpoint,
             arrow_batches(self._spark, path.options.get("batchBytes")),
         ):
-            source = path.side.stream(self._spark, "source", rows_a_batch, **path.reading)
-            writing = path.side.writing(source, topic, **path.options).option("checkpointLocation", checkpoint)
+            rows_read = path.side.stream(self._spark, source, rows_a_batch, **path.reading)
+            writing = path.side.writing(rows_read, topic, **path.options).option("checkpointLocation", checkpoint)
             query = writing.trigger(availableNow=True).start()
             try:
                 query.awaitTermination()

@@ -1,9 +1,10 @@
 """Paths that are compared take turns: how runs are paired, timed, bounded and checked.
 
 In each turn every way runs once, in alternating order, after one turn that only warms up. What one run left in the page
-cache is on disk before the next begins. Rows are counted outside the time, and a run that moved others than it was
-asked to ends the benchmark. So does one that fails, unless its way may be tried again: Spark's Kafka connector fails a
-job now and then when the machine is slow ("Out of order sequence number").
+cache is on disk before the next begins. Spark ends Python workers that had nothing to do for a minute, so a way whose
+turn comes seldom is given something short to do first (`Way.ahead`). Rows are counted outside the time, and a run that
+moved others than it was asked to ends the benchmark. So does one that fails, unless its way may be tried again: Spark's
+Kafka connector fails a job now and then when the machine is slow ("Out of order sequence number").
 """
 
 from __future__ import annotations
@@ -31,10 +32,14 @@ def nowhere() -> str:
     return ""
 
 
+def nothing() -> None:
+    """Ahead of a way that is ready at once."""
+
+
 @dataclass(frozen=True)
 class Way:
     """One way of moving rows. Only `run` is timed; it and `count` are given what `target` made. A run that fails is
-    made again, up to `tries` in all, and the time of the last one counts."""
+    made again, up to `tries` in all, and the time of the last one counts. `ahead` is done right before each run."""
 
     name: str
     rows: int
@@ -42,6 +47,7 @@ class Way:
     count: Callable[[str], int]  # how many rows came
     target: Callable[[], str] = nowhere
     tries: int = 1
+    ahead: Callable[[], object] = nothing
 
 
 def in_turns(ways: Sequence[Way], repeat: int, timeout_s: int, settle: Callable[[], None] = os.sync) -> list[Figure]:
@@ -71,6 +77,7 @@ def _run(way: Way, settle: Callable[[], None]) -> tuple[float, Usage]:
 
 def _try(way: Way, settle: Callable[[], None]) -> tuple[float, Usage]:
     target = way.target()
+    way.ahead()
     settle()
     before = usage()
     seconds = timed(lambda: way.run(target))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from figures import Comparison, Figure, Usage, comparisons, ratio, result
 from turns import Way, in_turns
@@ -53,6 +55,16 @@ def test_ways_take_turns_in_alternating_order() -> None:
     figures = in_turns([moved(log, "a"), moved(log, "b")], repeat=2, timeout_s=10, settle=lambda: None)
     assert log == ["b", "a", "a", "b", "b", "a"]
     assert [(figure.path, len(figure.seconds), len(figure.usage)) for figure in figures] == [("a", 2, 2), ("b", 2, 2)]
+
+
+def test_what_is_done_ahead_of_a_run_is_not_in_its_figure() -> None:
+    """A way may be warmed before each run."""
+    log: list[str] = []
+    (figure,) = in_turns(
+        [replace(moved(log, "run"), ahead=lambda: log.append("ahead"))], repeat=2, timeout_s=10, settle=lambda: None
+    )
+    assert log == ["ahead", "run"] * 3
+    assert len(figure.seconds) == 2
 
 
 @pytest.mark.parametrize("came", [4, 6])
