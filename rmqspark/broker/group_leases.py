@@ -50,12 +50,13 @@ class GroupLeases:
         wanted = list(self._here(wanted))
         offsets = {_queue(each): each.offset for each in wanted}
         leases = {_queue(each): each.lease for each in wanted}
-        taken_over = self._locks.of_earlier_runs(group, run, leases)
-        said = {queue for queue, offset in offsets.items() if offset > _NEVER_COMMITTED}
-        kept = self._locks.keep(group, member, leases, self._clock.monotonic_ms(), run, coordinator, said)
-        # Who takes over may have read its checkpoint before the other run went on, and have been frozen since.
-        lowest = {queue: self._committed(group, queue) if queue in taken_over else _NEVER_COMMITTED for queue in kept}
-        self._offset_log.commit(group, {queue: offsets[queue] for queue in kept if offsets[queue] > lowest[queue]})
+        # Who takes over may have read its checkpoint before the other run went on, and have been frozen since; and a
+        # coordinator's word may have been under way for long, while the member read on.
+        late = set(leases) if coordinator else self._locks.of_earlier_runs(group, run, leases)
+        lowest = {queue: self._committed(group, queue) if queue in late else _NEVER_COMMITTED for queue in leases}
+        news = {queue: offset for queue, offset in offsets.items() if offset > lowest[queue]}
+        kept = self._locks.keep(group, member, leases, self._clock.monotonic_ms(), run, coordinator, news)
+        self._offset_log.commit(group, {queue: news[queue] for queue in kept if queue in news})
         return [self._held(group, queue, leases[queue]) for queue in kept]
 
     def release(self, group: str, member: str, run: int, wanted: Iterable[LeasedQueue]) -> None:

@@ -269,3 +269,16 @@ def test_nothing_is_forgotten_that_a_group_has_still_to_follow() -> None:
         assert (txn.pending, shared.committed) == ([], 3)
 
     asyncio.run(confirm())
+
+
+def test_a_coordinators_word_that_comes_late_takes_no_group_back() -> None:
+    """It lay in a connection that was cut off, and its member has read on since. Should that die now, the next one
+    would read a decided batch again. Nor is it taken for the word about the batch after that."""
+    shared = Shared()
+    leases = leases_of(shared.bench, shared.tables, shared.disk)
+    leases.keep("g", "m", shared.run, [LeasedQueue(*QUEUE, shared.lease, 3)])
+    leases.keep("g", "m", shared.run, [LeasedQueue(*QUEUE, shared.lease)], "broker-b")
+    (late,) = leases.keep("g", "m", shared.run, [LeasedQueue(*QUEUE, shared.lease, 1)], "broker-b")
+    assert (late.offset, shared.committed) == (3, 3)
+    shared.bench.clock.advance(ms=shared.tables.locks.lease_ms + 1)
+    assert leases.take("g", "other", shared.run, [LeasedQueue(*QUEUE)]) == []
