@@ -8,13 +8,14 @@ it has answered the queue is nobody's. One that is gone for good is an operator'
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from rmqspark.errors import RmqError, TopicRemade, Unreachable
+from rmqspark.errors import FlushTimeout, RequestTimeout, RmqError, TopicRemade, Unreachable
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.bodies.client import LeasedQueue, LeasedQueues
 from rmqspark.protocol.codes import RequestCode
@@ -62,16 +63,23 @@ class OrphanedLeases:
         self._waiting: dict[tuple[str, str], str] = {}  # why, by coordinator and group
 
     async def run_round(self) -> None:
-        """Asks each coordinator once about each group. To be called about once a second."""
+        """Asks all coordinators at once, each about one group after the other. To be called about once a second."""
         orphans = self._locks.orphans(self._clock.monotonic_ms())
-        asked = [(name, group, leases) for name, groups in orphans.items() for group, leases in groups.items()]
-        named = {(coordinator, group) for coordinator, group, _ in asked}
+        named = {(coordinator, group) for coordinator, groups in orphans.items() for group in groups}
         self._waiting = {key: story for key, story in self._waiting.items() if key in named}
-        for coordinator, group, leases in asked:
+        await asyncio.gather(*(self._settle_all(coordinator, groups) for coordinator, groups in orphans.items()))
+
+    async def _settle_all(self, coordinator: str, groups: Mapping[str, Mapping[MessageQueue, QueueLock]]) -> None:
+        """One that is silent, or waits for its disk, is asked no more in this round: each group would take seconds."""
+        silence: RmqError | None = None
+        for group, leases in groups.items():
             try:
+                if silence is not None:
+                    raise silence
                 await self._settle(coordinator, group, leases)
             except RmqError as error:
                 self._tell(coordinator, group, error)
+                silence = error if isinstance(error, Unreachable | RequestTimeout | FlushTimeout) else None
 
     async def _settle(self, coordinator: str, group: str, leases: Mapping[MessageQueue, QueueLock]) -> None:
         left = iter(leases.items())

@@ -50,6 +50,11 @@ class Bench:
         leases = self.locks.take("g", "m", [FIRST, SECOND], self.now_ms)
         self.locks.keep("g", "m", leases, self.now_ms, coordinator=coordinator)
 
+    def lease(self, group: str, coordinator: str) -> None:
+        """The first queue to a member of another group, which dies, too."""
+        leases = self.locks.take(group, "m", [FIRST], self.now_ms)
+        self.locks.keep(group, "m", leases, self.now_ms, coordinator=coordinator)
+
     @property
     def locks(self) -> QueueLocks:
         return self.tables.locks
@@ -202,3 +207,35 @@ def test_a_member_that_comes_back_meanwhile_keeps_its_queues(bench: Bench) -> No
     assert bench.committed(FIRST) == 2
     bench.bench.clock.advance(ms=LEASE_MS + 1)
     assert bench.given() == [1]
+
+
+def test_a_coordinator_that_is_silent_is_asked_once_a_round(bench: Bench) -> None:
+    """However many groups wait for it, for each question takes seconds; each of them is told of."""
+    bench.lease("h", "c")
+    bench.bench.clock.advance(ms=LEASE_MS + 1)
+    with capture_logs() as logs:
+        bench.round(Unreachable("away", address="c"))
+    assert [group for _, group, _ in bench.asked] == ["g"]
+    assert [entry["group"] for entry in logs] == ["g", "h"]
+    bench.round()
+    assert [group for _, group, _ in bench.asked] == ["g", "g", "h"]
+
+
+def test_who_waits_for_one_coordinator_does_not_wait_for_another(bench: Bench) -> None:
+    """That may be frozen, and keep whoever asks it waiting."""
+    bench.lease("h", "d")
+    bench.bench.clock.advance(ms=LEASE_MS + 1)
+    real, answered = bench.call, asyncio.Event()
+
+    async def call(broker: str, *args: Any, **kwargs: Any) -> Response:
+        if broker == "c":
+            await asyncio.wait_for(answered.wait(), 10)
+        bench.answers_as = broker
+        answer = await real(broker, *args, **kwargs)
+        answered.set()
+        return answer
+
+    bench.call = call  # type: ignore[method-assign]
+    bench.round()
+    assert bench.given() == [0, 1]
+    assert bench.locks.take("h", "other", [FIRST], bench.now_ms).keys() == {FIRST}
