@@ -259,7 +259,7 @@ class Coordinator:
             if ballot.may_pass:
                 raise Busy(f"Version {version} of {transactional_id!r} cannot be decided now. {refusals}")
             return _refused(refusals, txn)
-        if lost := await self._leases.lost(decision.inputs):
+        if lost := await self._leases.lost(decision.inputs, are_followed=not decision.ownVersion):
             self._journal.record(confirmed)
             return _refused(lost, txn)
         now_ms = self._clock.now_ms()

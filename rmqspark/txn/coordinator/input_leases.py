@@ -71,10 +71,11 @@ class InputLeases:
         are."""
         return any((group, queue) in self._asked for queue in queues)
 
-    async def lost(self, inputs: Iterable[InputRange]) -> str | None:
+    async def lost(self, inputs: Iterable[InputRange], *, are_followed: bool = True) -> str | None:
         """In words, a queue that was given to somebody else; None if there is none. Busy where it cannot be told.
 
-        Raises TransactionError for inputs of more groups and members than any query has.
+        Nobody waits for this broker's word where no group is to follow what is decided. Raises TransactionError for
+        inputs of more groups and members than any query has.
         """
         by_holder = _by_holder(inputs)
         if len(by_holder) > _MOST_HOLDERS:
@@ -82,18 +83,18 @@ class InputLeases:
         asked = Counter((holder.group, queue) for holder, read in by_holder.items() for queue in read)
         self._asked += asked
         try:
-            return await self._lost(by_holder)
+            return await self._lost(by_holder, self._own_name if are_followed else "")
         finally:
             self._asked -= asked
 
-    async def _lost(self, by_holder: Mapping[_Holder, Mapping[MessageQueue, _Read]]) -> str | None:
+    async def _lost(self, by_holder: Mapping[_Holder, Mapping[MessageQueue, _Read]], coordinator: str) -> str | None:
         listed = await self._peers.listed({holder.broker for holder in by_holder} - {self._own_name})
         for holder in by_holder:
             if holder.broker not in (self._own_name, *listed):
                 raise Busy(f"Broker {holder.broker!r} cannot be asked for leases: no name server lists it.")
         kept = await asyncio.gather(
             *(
-                self._keep(holder, [LeasedQueue(*queue, each.lease) for queue, each in read.items()])
+                self._keep(holder, [LeasedQueue(*queue, each.lease) for queue, each in read.items()], coordinator)
                 for holder, read in by_holder.items()
             )
         )
@@ -116,17 +117,18 @@ class InputLeases:
 
     async def _commit(self, holder: _Holder, read: Mapping[MessageQueue, _Read]) -> set[MessageQueue]:
         try:
-            moved = await self._keep(holder, [LeasedQueue(*queue, *each) for queue, each in read.items()])
+            wanted = [LeasedQueue(*queue, *each) for queue, each in read.items()]
+            moved = await self._keep(holder, wanted, self._own_name)
             if holder.broker == self._own_name:
                 await self._here.make_safe()
         except RmqError:
             return set()
         return moved
 
-    async def _keep(self, holder: _Holder, wanted: Sequence[LeasedQueue]) -> set[MessageQueue]:
+    async def _keep(self, holder: _Holder, wanted: Sequence[LeasedQueue], coordinator: str) -> set[MessageQueue]:
         if holder.broker == self._own_name:
-            return set(map(_queue, self._here.keep(holder.group, holder.member, holder.run, wanted, self._own_name)))
-        header = GroupLeasesRequestHeader(holder.group, holder.member, holder.run, self._own_name)
+            return set(map(_queue, self._here.keep(holder.group, holder.member, holder.run, wanted, coordinator)))
+        header = GroupLeasesRequestHeader(holder.group, holder.member, holder.run, coordinator or None)
         body = GroupLeasesBody(keep=list(wanted)).encode()
         try:
             response = await self._peers.call(

@@ -121,10 +121,10 @@ class Shared:
     async def prepare(self) -> None:
         self.epoch = (await self.coordinator.prepare("T", "r", 0, "q")).answer.epoch
 
-    async def decide(self) -> Ruling:
+    async def decide(self, **says: Any) -> Ruling:
         read = InputRange("g", *QUEUE, 0, 3, member="m", lease=self.lease, run="r", leaseRun=self.run)
         held = {"broker-a": [HeldAttempt(0, "x0", 1, 3)]}
-        decision = TxnDecision("q", held, rows=3, checksum="1", inputs=[read])
+        decision = TxnDecision("q", held, rows=3, checksum="1", inputs=[read], **says)
         return await self.coordinator.decide("T", "r", self.epoch, 0, decision)
 
     async def decide_without_slave(self) -> None:
@@ -282,3 +282,18 @@ def test_a_coordinators_word_that_comes_late_takes_no_group_back() -> None:
     assert (late.offset, shared.committed) == (3, 3)
     shared.bench.clock.advance(ms=shared.tables.locks.lease_ms + 1)
     assert leases.take("g", "other", shared.run, [LeasedQueue(*QUEUE)]) == []
+
+
+def test_nobody_waits_for_a_word_that_will_not_come() -> None:
+    """What foreachBatch writes moves no group, so whoever decided it has nothing to say: when its member has died, and
+    the lease has run out, the next one has the queue at once, and begins where the group is."""
+    shared = Shared()
+
+    async def decide() -> None:
+        await shared.prepare()
+        assert (await shared.decide(ownVersion=True)).answer.outcome is TxnOutcome.COMMITTED
+
+    asyncio.run(decide())
+    shared.bench.clock.advance(ms=shared.tables.locks.lease_ms + 1)
+    (held,) = leases_of(shared.bench, shared.tables, shared.disk).take("g", "other", shared.run, [LeasedQueue(*QUEUE)])
+    assert held.offset == -1

@@ -29,11 +29,12 @@ class Brokers:
         self.moved: dict[MessageQueue, int] = {}
         self.is_away = False
         self.is_safe = True
+        self.coordinator: str | None = "a"  # who says so when it asks
 
     def keep(
         self, group: str, member: str, run: int, wanted: Iterable[LeasedQueue], coordinator: str
     ) -> list[LeasedQueue]:
-        assert (group, member, run, coordinator) == ("g", "m", 3, "a")
+        assert (group, member, run, coordinator) == ("g", "m", 3, self.coordinator or "")
         kept = [each for each in wanted if (queue_of(each), each.lease) in self.held]
         news = {queue_of(each): each.offset for each in kept if each.offset != -1}
         self.moved |= news
@@ -50,10 +51,10 @@ class Brokers:
         if self.is_away:
             raise Unreachable("Nobody is there.", address=broker)
         assert (code, header.consumerGroup, header.clientId) == (RequestCode.RMQ_GROUP_LEASES, "g", "m")
-        assert header.coordinator == "a"
+        assert header.coordinator == self.coordinator
         if header.run != 3:
             raise LeaseLost("A later run has taken over.")
-        held = self.keep("g", "m", 3, GroupLeasesBody.decode(body).keep, header.coordinator)
+        held = self.keep("g", "m", 3, GroupLeasesBody.decode(body).keep, header.coordinator or "")
         self.is_safe = True  # which it sees to itself
         return Response(0, 1, None, 479, {}, GroupLeasesAnswerBody(60_000, held).encode())
 
@@ -152,3 +153,11 @@ def test_that_a_batch_may_be_decided_is_known_while_its_leases_are_asked_for() -
         asyncio.run(leases.lost([read(HERE, 1), read(THERE, 2)]))
         assert not leases.are_asked("g", [HERE, THERE])
     assert known == [True, True, False, False] * 2
+
+
+def test_no_word_is_waited_for_where_no_group_is_to_follow() -> None:
+    """The leases are asked for all the same, in nobody's name but the member's."""
+    brokers = Brokers((HERE, 1), (THERE, 2))
+    brokers.coordinator = None
+    leases = InputLeases("a", brokers, brokers)  # type: ignore[arg-type]
+    assert asyncio.run(leases.lost([read(HERE, 1), read(THERE, 2)], are_followed=False)) is None
