@@ -114,6 +114,15 @@ def on_route() -> Part:
     return Part("Topic", actions, needs)
 
 
+def on_coordinator(*actions: Action) -> Part:
+    """Who asks for a member, as the coordinator of its transactions: the queue waits for the broker that it names."""
+
+    def needs(request: Request[Any], here: Here) -> list[Need]:
+        return [] if request.header.coordinator is None else [cluster(here.cluster_name, *actions)]
+
+    return Part("Cluster (for a coordinator)", actions, needs)
+
+
 def on_status() -> Part:
     """Who has an open version closed by asking needs more than who only asks."""
 

@@ -17,6 +17,7 @@ from rmqspark.auth import named
 from rmqspark.auth.needs import (
     on_body,
     on_cluster,
+    on_coordinator,
     on_every,
     on_group,
     on_route,
@@ -175,7 +176,11 @@ RIGHTS: Final[Mapping[int, tuple[Part, ...]]] = MappingProxyType(
         RequestCode.RMQ_MEASURE: (on_body("Topics in the body", named.of_budgets, SUB, GET),),
         RequestCode.RMQ_QUEUE_BOUNDS: (on_body("Topics in the body", named.of_bounds, SUB, GET),),
         RequestCode.RMQ_GROUP_RESETS: (on_group(SUB),),
-        RequestCode.RMQ_GROUP_LEASES: (on_group(SUB), on_body("Topics in the body", named.of_leases, SUB)),
+        RequestCode.RMQ_GROUP_LEASES: (
+            on_group(SUB),
+            on_body("Topics in the body", named.of_leases, SUB),
+            on_coordinator(UPDATE),
+        ),
         RequestCode.RMQ_TXN_PREPARE: (on_transaction(PUB),),
         RequestCode.RMQ_TXN_HALF: (on_transaction(PUB), on_body("Topics of the messages", named.of_bulk, PUB)),
         RequestCode.RMQ_TXN_DECIDE: (

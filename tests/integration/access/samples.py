@@ -98,6 +98,7 @@ _COUNTED: dict[int, dict[str, Any]] = {
     RequestCode.RMQ_TOPICS_SEND: {"queues": 1, "count": 1, "bodyCrc32": crc32(_TOPIC_ROWS)},
     RequestCode.RMQ_TOPICS_READ: {"ranges": 1},
     RequestCode.RMQ_TXN_VOTE: {"completed": -1},
+    RequestCode.RMQ_GROUP_LEASES: {"coordinator": BROKER},
     RequestCode.UPDATE_AND_CREATE_TOPIC: {"readQueueNums": 4, "writeQueueNums": 4, "perm": 6},
 }
 _INPUT = InputRange(GROUP, TOPIC, BROKER, 0, 0, 1)

@@ -212,6 +212,23 @@ def test_a_pull_that_is_held_brings_nothing_once_its_user_may_not_read(guarded, 
     guarded(talk, authorization_enabled=authorizes)
 
 
+def test_only_brokers_say_who_coordinates(guarded) -> None:
+    """A queue waits for the coordinator that its lease names, when that has run out: a member could name a dead one,
+    and no other would ever get it."""
+
+    async def talk(cluster) -> None:
+        await cluster.root.create_topic("hers")
+        ann = await cluster.made(ANN, **HERS)
+        body = GroupLeasesBody(take=[LeasedQueue("hers", "broker-a", 0)]).encode()
+        names = None, "broker-a"
+        headers = [GroupLeasesRequestHeader("hers", "c", coordinator=name) for name in names]
+        answers = [await ann.ask(RequestCode.RMQ_GROUP_LEASES, header, body) for header in headers]
+        assert [answer.code for answer in answers] == [ResponseCode.SUCCESS, ResponseCode.NO_PERMISSION]
+        assert (await cluster.root.ask(RequestCode.RMQ_GROUP_LEASES, headers[1], body)).code == ResponseCode.SUCCESS
+
+    guarded(talk)
+
+
 def test_a_retry_topic_takes_what_its_group_sends(guarded) -> None:
     """Whatever producer group is said; RocketMQ goes by that."""
 
