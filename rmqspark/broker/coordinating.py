@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rmqspark.broker.group_leases import GroupLeases
-    from rmqspark.broker.offset_log import OffsetLog
     from rmqspark.broker.parts import Given
     from rmqspark.broker.safety import Safety
     from rmqspark.broker.sending.appender import Appender
@@ -34,7 +33,6 @@ def coordination(
     safety: Safety,
     appender: Appender,
     participant_here: ParticipantHere,
-    offset_log: OffsetLog,
     leases: GroupLeases,
 ) -> Coordination:
     """A coordinator with its ledger replayed. Raises DamagedFile for a ledger that cannot be read."""
@@ -55,13 +53,13 @@ def coordination(
         append=appender.append_together,
         flush_to=safety.flushed,
         participant_here=participant_here,
-        commit_here=_committing(store, tables, clock, offset_log),
+        commit_here=_committing(store, tables, clock, leases),
         leases_here=leases,
     )
 
 
 def _committing(
-    store: MessageStore, tables: BrokerTables, clock: Clock, offset_log: OffsetLog
+    store: MessageStore, tables: BrokerTables, clock: Clock, leases: GroupLeases
 ) -> Callable[[InputRange], None]:
     """Moves a group forward behind what was read of one of this broker's queues, never back and never beyond its end,
     nor in another topic than the one that was read. Of a shared group that is in the log, as the decision is: what
@@ -72,13 +70,12 @@ def _committing(
         tables.groups.find_or_create(group, clock.now_ms())
         tables.topics.require_readable(topic, queue_id)
         store.deletions.require_not_remade(topic, read.topicDeleted)
+        if read.lease:
+            leases.follow(group, MessageQueue(topic, read.brokerName, queue_id), read.toOffset)
+            return
         offset = min(read.toOffset, store.queues.max_offset(topic, queue_id))
         committed = tables.offsets.committed(group, topic, queue_id)
-        if committed is not None and committed >= offset:
-            return
-        if read.lease:
-            offset_log.commit(group, {MessageQueue(topic, read.brokerName, queue_id): offset})
-        else:
+        if committed is None or committed < offset:
             tables.offsets.commit(group, topic, queue_id, offset)
 
     return commit

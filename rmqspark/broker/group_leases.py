@@ -59,6 +59,12 @@ class GroupLeases:
         self._offset_log.commit(group, {queue: news[queue] for queue in kept if queue in news})
         return [self._held(group, queue, leases[queue]) for queue in kept]
 
+    def follow(self, group: str, queue: MessageQueue, offset: int) -> None:
+        """The group goes on behind what was decided, if it is not there already: whoever decided says so late, and the
+        lease may be anybody's by now. Raises Busy."""
+        if offset > self._committed(group, queue):
+            self._offset_log.commit(group, {queue: offset})
+
     def release(self, group: str, member: str, run: int, wanted: Iterable[LeasedQueue]) -> None:
         """Gives leases up that are this run's."""
         leases = {_queue(each): each.lease for each in self._here(wanted)}

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 
     from rmqspark.broker.config import BrokerConfig
+    from rmqspark.broker.group_leases import GroupLeases
     from rmqspark.broker.locks import QueueLock
-    from rmqspark.broker.offset_log import OffsetLog
     from rmqspark.broker.tables import BrokerTables
     from rmqspark.clock import Clock
     from rmqspark.store.message_store import MessageStore
@@ -46,7 +46,7 @@ class OrphanedLeases:
         config: BrokerConfig,
         store: MessageStore,
         tables: BrokerTables,
-        offset_log: OffsetLog,
+        leases: GroupLeases,
         peers: Peers,
         decided_here: Callable[[str, Collection[MessageQueue]], Awaitable[list[LeasedQueue]]],
         clock: Clock,
@@ -55,8 +55,7 @@ class OrphanedLeases:
         self._retired = frozenset(config.retired)
         self._deletions = store.deletions
         self._locks = tables.locks
-        self._offsets = tables.offsets
-        self._offset_log = offset_log
+        self._leases = leases
         self._peers = peers
         self._decided_here = decided_here
         self._clock = clock
@@ -104,12 +103,9 @@ class OrphanedLeases:
     def _move(self, group: str, told: Iterable[LeasedQueue]) -> None:
         """Never back, for the owner itself may have said more; nor in a topic that was made anew since."""
         for each in told:
-            committed = self._offsets.committed(group, each.topic, each.queueId)
-            if committed is not None and committed >= each.offset:
-                continue
             with suppress(TopicRemade):
                 self._deletions.require_not_remade(each.topic, each.topicDeleted)
-                self._offset_log.commit(group, {MessageQueue(each.topic, each.brokerName, each.queueId): each.offset})
+                self._leases.follow(group, MessageQueue(each.topic, each.brokerName, each.queueId), each.offset)
 
     def _tell(self, coordinator: str, group: str, error: RmqError) -> None:
         if self._waiting.get((coordinator, group)) != error.message:

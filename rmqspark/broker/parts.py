@@ -163,10 +163,10 @@ class Parts:
             max_message_bytes=given.store_config.max_message_size,
         )
         self.coordination = coordination(
-            given, store, tables, self.safety, self.appender, self.resolver, self.offset_log, self.leases
+            given, store, tables, self.safety, self.appender, self.resolver, self.leases
         )
         self.orphaned_leases = OrphanedLeases(
-            config, store, tables, self.offset_log, self.coordination.peers, self.coordination.group_offsets, clock
+            config, store, tables, self.leases, self.coordination.peers, self.coordination.group_offsets, clock
         )
         self.guard = guard_of(config, self.accounts, store, self.coordination.inputs)
         self.expiry = ExpiryRounds(store, self.flusher, self.needed_offset, clock, self._spared_offset)

@@ -167,7 +167,7 @@ def _about_reads(given: Given, parts: Parts) -> Iterator[Routes]:
     yield MessageHandlers(config, store).routes()
     yield QueueOffsetHandlers(store, parts.copied).routes()
     yield QueueEntryHandlers(store, parts.copied, parts.clients).routes()
-    yield ConsumerOffsetHandlers(config, store, tables, given.clock).routes()
+    yield ConsumerOffsetHandlers(config, store, tables, parts.leases, given.clock).routes()
     yield parts.heartbeats.routes()
     yield LockHandlers(config, tables.locks, tables.topics, tables.groups, given.clock).routes()
     yield LeaseHandlers(parts.leases, tables.locks.lease_ms, parts.coordination.meet).routes()

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable
 
     from rmqspark.broker.config import BrokerConfig
+    from rmqspark.broker.group_leases import GroupLeases
     from rmqspark.broker.tables import BrokerTables
     from rmqspark.clock import Clock
     from rmqspark.protocol.bodies.route import TopicConfig
@@ -45,7 +46,9 @@ _NO_OFFSET = -1
 class ConsumerOffsetHandlers:
     """Reads and moves the committed offsets of groups."""
 
-    def __init__(self, config: BrokerConfig, store: MessageStore, tables: BrokerTables, clock: Clock) -> None:
+    def __init__(
+        self, config: BrokerConfig, store: MessageStore, tables: BrokerTables, leases: GroupLeases, clock: Clock
+    ) -> None:
         self._broker_name = config.broker_name
         self._is_slave = config.is_slave
         self._resets_here = config.use_server_side_reset_offset
@@ -54,6 +57,7 @@ class ConsumerOffsetHandlers:
         self._topics = tables.topics
         self._groups = tables.groups
         self._offsets = tables.offsets
+        self._leases = leases
         self._clock = clock
 
     def routes(self) -> Routes:
@@ -79,15 +83,23 @@ class ConsumerOffsetHandlers:
             offset = 0
         return Reply(OffsetResponseHeader(offset))
 
-    def update(self, request: Request[UpdateConsumerOffsetRequestHeader]) -> Reply:
+    def update(self, request: Request[UpdateConsumerOffsetRequestHeader]) -> Reply | Awaitable[Reply]:
         header = request.header
         self._groups.require(header.consumerGroup)
         self._check_queue(self._topics.require(header.topic), header.queueId)
         self._store.deletions.require_not_remade(header.topic, header.topicDeleted)
+        if header.decided:
+            return self._follow(header)
         self._check_offset(header)
         if self._offsets.commit(header.consumerGroup, header.topic, header.queueId, header.commitOffset):
             return Reply()
         return Reply(remark=_PREVIOUSLY_RESET)
+
+    def _follow(self, header: UpdateConsumerOffsetRequestHeader) -> Reply | Awaitable[Reply]:
+        """Of a shared group: what it has read beyond the end of a queue that lost it ends there."""
+        queue = MessageQueue(header.topic, self._broker_name, header.queueId)
+        self._leases.follow(header.consumerGroup, queue, header.commitOffset)
+        return Reply() if self._leases.is_safe else reply_after(self._leases.make_safe, Reply())
 
     def reset(self, request: Request[ResetOffsetRequestHeader]) -> Awaitable[Reply]:
         """Moves a group to an offset or a time, in one queue or all; the body says where each queue stands now."""

@@ -69,7 +69,8 @@ class QueryConsumerOffsetRequestHeader(Header):
 
 
 class UpdateConsumerOffsetRequestHeader(Header):
-    """`topicDeleted` as in PullMessageRequestHeader."""
+    """`topicDeleted` as in PullMessageRequestHeader. `decided`: a batch that was decided has read up to there for a
+    shared group, which this never takes back, and which is as safe there as the decision when it is answered."""
 
     consumerGroup: str
     topic: str
@@ -77,6 +78,7 @@ class UpdateConsumerOffsetRequestHeader(Header):
     commitOffset: Int64
     bname: str | None = None
     topicDeleted: Int64 | None = None
+    decided: bool | None = None
 
 
 class SearchOffsetRequestHeader(Header):

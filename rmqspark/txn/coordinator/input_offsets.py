@@ -53,14 +53,18 @@ class _Place(NamedTuple):
 
 
 class _Move(NamedTuple):
-    offset: int
-    topic_deleted_ms: int | None
+    read: InputRange
     tries_left: int
 
     @property
     def goal(self) -> tuple[int, int]:
         """Of two moves the one in the topic that came later counts, and in the same topic the farther one."""
-        return self.topic_deleted_ms or 0, self.offset
+        return self.read.topicDeleted or 0, self.read.toOffset
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether another member of the group may begin there."""
+        return bool(self.read.lease and self.read.member)
 
 
 class InputOffsets:
@@ -82,16 +86,15 @@ class InputOffsets:
             if each.brokerName == self._own_name:
                 self._move_here(place, each)
             elif place in self._waiting or len(self._waiting) < _MAX_WAITING:
-                tries = _TRIES_FOR_SHARED if each.lease else _TRIES
-                move = _Move(each.toOffset, each.topicDeleted, tries)
+                move = _Move(each, _TRIES_FOR_SHARED if each.lease else _TRIES)
                 farther = max(move, self._waiting.get(place, move), key=lambda known: known.goal)
-                self._waiting[place] = farther._replace(tries_left=tries)
+                self._waiting[place] = farther._replace(tries_left=move.tries_left)
 
     def wanted(self, group: str, queues: Iterable[MessageQueue]) -> list[LeasedQueue]:
         """Where the group is to go on in those of these queues that are still to be moved."""
         places = {queue: _Place(queue.broker_name, group, queue.topic, queue.queue_id) for queue in queues}
         return [
-            LeasedQueue(*queue, offset=move.offset, topicDeleted=move.topic_deleted_ms)
+            LeasedQueue(*queue, offset=move.read.toOffset, topicDeleted=move.read.topicDeleted)
             for queue, place in places.items()
             if (move := self._waiting.get(place)) is not None
         ]
@@ -129,23 +132,34 @@ class InputOffsets:
             log.warning("a group's offset was not moved", place=str(place), offset=read.toOffset, reason=str(error))
 
     async def _move_there(self, place: _Place, wanted: _Move) -> None:
+        """Of a shared group also where that is there already: it may be in memory alone. Should others go on there
+        meanwhile, the broker sees to it that it does not go back."""
+        committed, offset = await self._committed(place), wanted.read.toOffset
+        if committed >= offset and not wanted.is_shared:
+            return
+        header = UpdateConsumerOffsetRequestHeader(
+            place.group,
+            place.topic,
+            place.queue_id,
+            max(offset, committed),
+            topicDeleted=wanted.read.topicDeleted,
+            decided=wanted.is_shared or None,
+        )
+        try:
+            await self._update(place, header)
+        except GroupNotFound:
+            await self._introduce(place, offset)
+            await self._update(place, header)
+
+    async def _committed(self, place: _Place) -> int:
         asked = QueryConsumerOffsetRequestHeader(place.group, place.topic, place.queue_id, setZeroIfNotFound=False)
         try:
             response = await self._peers.call(
                 place.broker, RequestCode.QUERY_CONSUMER_OFFSET, asked, timeout_ms=_TIMEOUT_MS
             )
-            committed = response.header(OffsetResponseHeader).offset
         except NotFound:
-            committed = -1
-        if committed < wanted.offset:
-            header = UpdateConsumerOffsetRequestHeader(
-                place.group, place.topic, place.queue_id, wanted.offset, topicDeleted=wanted.topic_deleted_ms
-            )
-            try:
-                await self._update(place, header)
-            except GroupNotFound:
-                await self._introduce(place, wanted.offset)
-                await self._update(place, header)
+            return -1
+        return response.header(OffsetResponseHeader).offset
 
     async def _update(self, place: _Place, header: UpdateConsumerOffsetRequestHeader) -> None:
         await self._peers.call(place.broker, RequestCode.UPDATE_CONSUMER_OFFSET, header, timeout_ms=_TIMEOUT_MS)
@@ -172,4 +186,6 @@ class InputOffsets:
             self._waiting[place] = wanted._replace(tries_left=wanted.tries_left - 1)
             return
         del self._waiting[place]
-        log.warning("a group's offset could not be moved", place=str(place), offset=wanted.offset, reason=str(error))
+        log.warning(
+            "a group's offset could not be moved", place=str(place), offset=wanted.read.toOffset, reason=str(error)
+        )

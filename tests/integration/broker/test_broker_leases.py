@@ -15,7 +15,13 @@ from rmqspark.protocol.headers.admin import (
     ResetOffsetRequestHeader,
     TopicRequestHeader,
 )
-from rmqspark.protocol.headers.consume import ConsumerGroupRequestHeader, GroupLeasesRequestHeader
+from rmqspark.protocol.headers.consume import (
+    ConsumerGroupRequestHeader,
+    GroupLeasesRequestHeader,
+    OffsetResponseHeader,
+    QueryConsumerOffsetRequestHeader,
+    UpdateConsumerOffsetRequestHeader,
+)
 from rmqspark.testing.memory_files import MemoryFileSystem
 
 pytestmark = pytest.mark.integration
@@ -214,3 +220,28 @@ def test_hostile_lease_requests(on_broker) -> None:
         assert (await client.ask(RequestCode.RMQ_GROUP_LEASES, GroupLeasesRequestHeader("g", "m"), b"{")).code != 0
 
     on_broker(talk)
+
+
+def test_what_a_coordinator_says_late_outlives_a_kill_and_takes_no_group_back(on_broker) -> None:
+    """Nobody has the lease any more that it was read under, and whoever comes next begins there."""
+    files = MemoryFileSystem()
+
+    async def say(bench) -> MemoryFileSystem:
+        client = await bench.connect()
+        await client.create_topic("orders", 1)
+        for _ in range(9):
+            await client.send("orders")
+        await ask(client, "first", take=[queue(0)])
+        for offset in (7, 5):
+            decided = UpdateConsumerOffsetRequestHeader("g", "orders", 0, offset, decided=True)
+            assert (await client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, decided)).code == 0
+        return copy.deepcopy(files)
+
+    async def look(bench) -> None:
+        asked = QueryConsumerOffsetRequestHeader("g", "orders", 0, setZeroIfNotFound=False)
+        answer = await (await bench.connect()).ask(RequestCode.QUERY_CONSUMER_OFFSET, asked)
+        assert answer.header(OffsetResponseHeader).offset == 7
+
+    left = on_broker(say, files=files)
+    left.kill()
+    on_broker(look, files=left)

@@ -74,7 +74,7 @@ def coordinating(bench: StoreBench, tables: BrokerTables, disk: OnDisk | None = 
     nothing_held: Any = HoldsAll()
     safety: Any = disk or OnDisk(bench)
     leases = leases_of(bench, tables, safety)
-    parts = tables, safety, appender, nothing_held, leases._offset_log, leases
+    parts = tables, safety, appender, nothing_held, leases
     return coordination(given(BrokerConfig(), bench), bench.store, *parts)
 
 
@@ -203,7 +203,7 @@ def test_a_queue_of_its_own_is_nobodys_while_what_was_read_of_it_is_being_decide
         BrokerConfig(),
         shared.bench.store,
         shared.tables,
-        leases._offset_log,
+        leases,
         coordination.peers,
         coordination.group_offsets,
         clock,

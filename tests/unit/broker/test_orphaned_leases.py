@@ -40,12 +40,17 @@ class Bench:
         self.tables = tables_of(self.bench)
         self.answer: Exception | dict[MessageQueue, int] = {}
         self.asked: list[tuple[str, str, list[int]]] = []
-        offset_log: Any = leases_of(self.bench, self.tables, OnDisk(self.bench))._offset_log
         self.answers_as = coordinator
         peers: Any = self
         config = BrokerConfig(retired_brokers=retired)
         self.orphaned = OrphanedLeases(
-            config, self.bench.store, self.tables, offset_log, peers, self.decided_here, self.bench.clock
+            config,
+            self.bench.store,
+            self.tables,
+            leases_of(self.bench, self.tables, OnDisk(self.bench)),
+            peers,
+            self.decided_here,
+            self.bench.clock,
         )
         leases = self.locks.take("g", "m", [FIRST, SECOND], self.now_ms)
         self.locks.keep("g", "m", leases, self.now_ms, coordinator=coordinator)

@@ -442,6 +442,17 @@ def test_offsets_of_shared_groups_are_tried_again_for_long() -> None:
     assert moved(peers) == [9]
 
 
+def test_of_shared_groups_a_broker_hears_that_it_is_decided() -> None:
+    """So it takes none back, whoever went on there meanwhile, and has it on its disk; also where the group is there
+    already: that may be in memory alone."""
+    peers = ScriptedPeers(b=OffsetResponseHeader(9))
+    offsets = InputOffsets("a", lambda read: None, peers)  # type: ignore[arg-type]
+    offsets.want([InputRange("shared", "t", "b", 0, 0, 9, "m", 1, "r", 1), InputRange("g", "t", "b", 1, 0, 9)])
+    asyncio.run(offsets.move())
+    (said,) = (header for _, code, header in peers.asked if code is RequestCode.UPDATE_CONSUMER_OFFSET)
+    assert (said.consumerGroup, said.commitOffset, said.decided) == ("shared", 9, True)
+
+
 def test_a_group_that_a_broker_refuses_holds_up_no_other() -> None:
     """Another query's group moves there all the same; the queues of the one that is refused are not asked for each."""
     peers = ScriptedPeers(b=OffsetResponseHeader(0))
