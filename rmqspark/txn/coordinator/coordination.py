@@ -16,6 +16,7 @@ from rmqspark.protocol.headers.txn import TxnOutcome, TxnStatusRequestHeader, Tx
 from rmqspark.protocol.names import MAX_TRANSACTIONAL_ID_LENGTH
 from rmqspark.txn.coordinator.coordinator import Coordinator, Ruling
 from rmqspark.txn.coordinator.events import InputReported, PeerSeen
+from rmqspark.txn.coordinator.following import Following
 from rmqspark.txn.coordinator.input_leases import InputLeases
 from rmqspark.txn.coordinator.input_offsets import InputOffsets
 from rmqspark.txn.coordinator.inputs import InputReports
@@ -85,7 +86,7 @@ class Coordination:
         self.ledger = Ledger()
         self.inputs = InputReports(max_event_bytes=config.max_decision_bytes)
         self.peers = peers
-        self._offsets = InputOffsets(config.broker_name, commit_here, self.peers)
+        self._offsets = InputOffsets(config.broker_name, commit_here, self.peers, config.retired_brokers)
         self.journal = Journal(
             store,
             files,
@@ -99,8 +100,9 @@ class Coordination:
         self.owners = Owners(
             config.broker_name, self.ledger, self.peers, config.retired_brokers, participant_here.newest_epoch
         )
-        self.rollout = Rollout(self.ledger, self._participant, clock, self.journal.flushed)
         self._leases = InputLeases(config.broker_name, leases_here, self.peers)
+        following = Following(self._follow, self._offsets.is_waiting)
+        self.rollout = Rollout(self.ledger, self._participant, clock, self.journal.flushed, following.is_done)
         self.journal.replay()
         self.ledger.start()
         self.uptime = Uptime(clock, self.ledger.uptime_ms)
@@ -111,7 +113,7 @@ class Coordination:
             self.rollout,
             self._participant,
             self._leases,
-            self._follow,
+            following,
             clock,
             self.uptime,
         )
@@ -192,8 +194,8 @@ class Coordination:
 
     async def _follow(self, decision: TxnDecision) -> None:
         """Moves groups to where a decided batch has read. Of a shared one that is safe where its queues are before
-        anybody hears of the decision: its next member goes by it, and a start moves it again only while the decision
-        is not complete. A write in foreachBatch moves nothing: its batch may have more to write, and who took over
+        anybody hears of the decision, or, where their broker is silent, before the decision is forgotten: its next
+        member goes by it. A write in foreachBatch moves nothing: its batch may have more to write, and who took over
         behind it would leave that out. The query itself says when it is done with the batch."""
         if not decision.ownVersion:
             self._offsets.want(await self._leases.commit(decision.inputs))

@@ -21,19 +21,19 @@ from rmqspark.protocol.headers.txn import NO_VERSION, TxnOutcome
 from rmqspark.protocol.names import check_transactional
 from rmqspark.txn.coordinator.confirmations import Confirmations
 from rmqspark.txn.coordinator.events import RunOpened
-from rmqspark.txn.coordinator.following import Following
 from rmqspark.txn.coordinator.ledger import CLOCK, DRIVER, Answer, is_open
 from rmqspark.txn.coordinator.proposals import Proposals
 from rmqspark.txn.coordinator.turns import Turns
 from rmqspark.txn.coordinator.voting import Voting
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from rmqspark.clock import Clock
     from rmqspark.model import MessageQueue
     from rmqspark.protocol.bodies.txn import TxnDecision
     from rmqspark.txn.coordinator.events import Transaction
+    from rmqspark.txn.coordinator.following import Following
     from rmqspark.txn.coordinator.input_leases import InputLeases
     from rmqspark.txn.coordinator.journal import Journal
     from rmqspark.txn.coordinator.ledger import Ledger
@@ -68,7 +68,7 @@ class Coordinator:
         rollout: Rollout,
         participant: Callable[[str], ParticipantPort],
         leases: InputLeases,
-        on_decided: Callable[[TxnDecision], Awaitable[None]],
+        following: Following,
         clock: Clock,
         uptime: Uptime,
     ) -> None:
@@ -78,7 +78,7 @@ class Coordinator:
         self._rollout = rollout
         self._voting = Voting(rollout, participant)
         self._leases = leases
-        self._following = Following(on_decided)
+        self._following = following
         self._clock = clock
         self._uptime = uptime
         self._confirmations = Confirmations(self._confirm)
@@ -191,6 +191,7 @@ class Coordinator:
         if is_kept:
             await self._follow(left)
         await self._confirmations.ask(due if is_kept else {})
+        self._journal.record(self._rollout.followed())
         self._rollout.forget_finished()
 
     def is_moving(self, group: str, queues: Collection[MessageQueue]) -> bool:

@@ -11,16 +11,21 @@ from typing import TYPE_CHECKING
 from rmqspark.model import MessageQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection
+    from collections.abc import Awaitable, Callable, Collection, Iterable
 
-    from rmqspark.protocol.bodies.txn import TxnDecision
+    from rmqspark.protocol.bodies.txn import InputRange, TxnDecision
+    from rmqspark.txn.coordinator.events import Pending
 
 
 class Following:
-    """`follow` moves the groups of one decision. In memory: a start moves those of all that is not complete."""
+    """`follow` moves the groups of one decision, `is_waiting` says whether a broker has still to hear of any of these
+    ranges. In memory: a start moves the groups of all that is not finished."""
 
-    def __init__(self, follow: Callable[[TxnDecision], Awaitable[None]]) -> None:
+    def __init__(
+        self, follow: Callable[[TxnDecision], Awaitable[None]], is_waiting: Callable[[Iterable[InputRange]], bool]
+    ) -> None:
         self._follow = follow
+        self._is_waiting = is_waiting
         self._left: dict[str, dict[int, TxnDecision]] = {}  # by transactional id and version, as they were decided
 
     def note(self, transactional_id: str, version: int, decision: TxnDecision) -> None:
@@ -39,6 +44,11 @@ class Following:
             for decision in left.values()
             for each in decision.inputs
         )
+
+    def is_done(self, transactional_id: str, pending: Pending) -> bool:
+        """Whether groups have gone on behind a decision, where those who lease their queues know it."""
+        is_left = pending.version in self._left.get(transactional_id, {})
+        return not is_left and (pending.decision.ownVersion or not self._is_waiting(pending.decision.inputs))
 
     def is_behind(self, transactional_id: str) -> bool:
         """Whether there is any under this id."""

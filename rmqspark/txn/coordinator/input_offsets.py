@@ -2,8 +2,9 @@
 
 Whoever takes over a query's group goes on where its decided batches end. What cannot be moved now (its broker is down,
 or belongs to another cluster) is tried again for a while; the next batch moves it farther anyway. Of a shared group it
-is for a day: its next member begins there when the broker is back and the leases have run out. A move that comes so
-late may undo a reset that the query has carried out meanwhile, until the query says with its next batch where it is.
+is for as long as its broker is silent, and for a day where that refuses it: the next member begins there when the
+leases have run out. Until then the decision is kept (`is_waiting`), over a start as well. A move that comes so late may
+undo a reset that the query has carried out meanwhile, until the query says with its next batch where it is.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from rmqspark.protocol.headers.consume import (
 from rmqspark.txn.coordinator.peers import unlisted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from rmqspark.model import MessageQueue
     from rmqspark.protocol.bodies.txn import InputRange
@@ -35,7 +36,8 @@ if TYPE_CHECKING:
 _TIMEOUT_MS: Final = 3_000
 _TRIES: Final = 60  # one a second or less
 _TRIES_FOR_SHARED: Final = 86_400
-_MAX_WAITING: Final = 100_000
+_MAX_WAITING: Final = 100_000  # beside those of shared groups, which brokers have leased
+_SILENCE: Final = (Unreachable, RequestTimeout)
 
 log = structlog.get_logger("rmqspark.txn")
 
@@ -64,31 +66,42 @@ class _Move(NamedTuple):
     @property
     def is_shared(self) -> bool:
         """Whether another member of the group may begin there."""
-        return bool(self.read.lease and self.read.member)
+        return _is_shared(self.read)
 
 
 class InputOffsets:
     """What is still to be moved. `commit_here` moves a group behind a range of this broker; it raises what forbids
-    that, as TopicRemade."""
+    that, as TopicRemade. `retired` are brokers that will never come back."""
 
-    def __init__(self, own_name: str, commit_here: Callable[[InputRange], None], peers: Peers) -> None:
+    def __init__(
+        self,
+        own_name: str,
+        commit_here: Callable[[InputRange], None],
+        peers: Peers,
+        retired: Collection[str] = (),
+    ) -> None:
         self._own_name = own_name
         self._commit_here = commit_here
         self._peers = peers
+        self._retired = frozenset(retired)
         self._waiting: dict[_Place, _Move] = {}
+        self._silent: set[str] = set()  # brokers that were told of in the log
 
     def want(self, inputs: Iterable[InputRange]) -> None:
         """Takes note of what a decided batch has read, and moves what is on this broker at once."""
         for each in inputs:
-            if not each.group:
+            if not each.group or each.brokerName in self._retired:
                 continue
-            place = _Place(each.brokerName, each.group, each.topic, each.queueId)
+            place, move = _place(each), _Move(each, _TRIES_FOR_SHARED if _is_shared(each) else _TRIES)
             if each.brokerName == self._own_name:
                 self._move_here(place, each)
-            elif place in self._waiting or len(self._waiting) < _MAX_WAITING:
-                move = _Move(each, _TRIES_FOR_SHARED if each.lease else _TRIES)
+            elif move.is_shared or place in self._waiting or len(self._waiting) < _MAX_WAITING:
                 farther = max(move, self._waiting.get(place, move), key=lambda known: known.goal)
                 self._waiting[place] = farther._replace(tries_left=move.tries_left)
+
+    def is_waiting(self, inputs: Iterable[InputRange]) -> bool:
+        """Whether the brokers of any of these ranges that were read for shared groups have still to hear of it."""
+        return any(_is_shared(each) and _place(each) in self._waiting for each in inputs)
 
     def wanted(self, group: str, queues: Iterable[MessageQueue]) -> list[LeasedQueue]:
         """Where the group is to go on in those of these queues that are still to be moved."""
@@ -117,11 +130,12 @@ class InputOffsets:
                 if self._waiting.get(place) == wanted:
                     self._note_failure(place, wanted._replace(tries_left=1), error)
             except RmqError as error:
-                is_silent = isinstance(error, Unreachable | RequestTimeout)
+                is_silent = isinstance(error, _SILENCE)
                 failed[(place.broker,) if is_silent else place.subscription] = error
                 if self._waiting.get(place) == wanted:
                     self._note_failure(place, wanted, error)
             else:
+                self._silent.discard(place.broker)
                 if self._waiting.get(place, wanted).goal == wanted.goal:
                     self._waiting.pop(place, None)
 
@@ -182,6 +196,9 @@ class InputOffsets:
             await self._peers.call(place.broker, RequestCode.PULL_MESSAGE, header, timeout_ms=_TIMEOUT_MS)
 
     def _note_failure(self, place: _Place, wanted: _Move, error: RmqError) -> None:
+        if wanted.is_shared and isinstance(error, _SILENCE):
+            self._tell_of(place.broker, error)
+            return
         if wanted.tries_left > 1:
             self._waiting[place] = wanted._replace(tries_left=wanted.tries_left - 1)
             return
@@ -189,3 +206,21 @@ class InputOffsets:
         log.warning(
             "a group's offset could not be moved", place=str(place), offset=wanted.read.toOffset, reason=str(error)
         )
+
+    def _tell_of(self, broker: str, error: RmqError) -> None:
+        if broker not in self._silent:
+            self._silent.add(broker)
+            log.warning(
+                "a broker cannot be told how far shared groups have read there, trying on",
+                broker=broker,
+                reason=str(error),
+                hint="Start it again. If it is gone for good, name it in retired_brokers.",
+            )
+
+
+def _place(read: InputRange) -> _Place:
+    return _Place(read.brokerName, read.group, read.topic, read.queueId)
+
+
+def _is_shared(read: InputRange) -> bool:
+    return bool(read.lease and read.member)

@@ -8,7 +8,8 @@ Per transactional id T, the rules that all else rests on (docs/exactly-once.md):
 - A version is decided at most once, and versions of T grow: `last_version`.
 - Only the newest epoch may decide, and only while it is not closed. A new run gets a new epoch; an abort, a status
   question of a driver, an operator or the clock closes one. Closed stays closed.
-- A decision is kept until every broker it names has said that its rows are on disk there.
+- A decision is kept until every broker it names has said that its rows are on disk there, and shared groups that it has
+  read for have gone on behind it.
 """
 
 from __future__ import annotations
@@ -185,15 +186,18 @@ class Ledger:
         closed = EpochClosed(transactional_id, epoch, version, now_ms, by)
         return Answer(TxnOutcome.FENCED, txn.epoch, txn.last_version, events=(closed,))
 
-    def completed(self, transactional_id: str, version: int, outputs: Mapping[str, list[OutputRange]]) -> list[Event]:
-        """These brokers have the rows of `version` in their topics and on their disks. Nothing where that is known."""
+    def completed(
+        self, transactional_id: str, version: int, outputs: Mapping[str, list[OutputRange]], *, may_finish: bool = True
+    ) -> list[Event]:
+        """These brokers have the rows of `version` in their topics and on their disks. Nothing where that is known.
+        Where it may not finish yet, the decision is kept when all have them, until this is asked once more."""
         txn = self._transactions.get(transactional_id)
         pending = _pending(txn, version)
         if txn is None or pending is None:
             return []
         left = pending.brokers_left()
         news = {broker: outputs[broker] for broker in left if broker in outputs}
-        if len(news) < len(left):
+        if len(news) < len(left) or not may_finish:
             return [BrokerCompleted(transactional_id, version, broker, some) for broker, some in news.items()]
         return [Finished(audited(txn, pending, {**pending.outputs, **news}, completed=True))]
 
@@ -231,7 +235,7 @@ class Ledger:
         if is_new and len(self._transactions) >= self._max_transactions:
             raise Busy(f"This broker coordinates {self._max_transactions} transactional ids, and takes no more.")
         if len(txn.pending) >= MAX_PENDING:
-            brokers = ", ".join(txn.pending[0].brokers_left())
+            brokers = ", ".join(txn.pending[0].brokers_left()) or "brokers that they have read from"
             raise Busy(f"{MAX_PENDING} versions of {txn.transactional_id!r} wait for {brokers}.")
 
     def _recorded(self, txn: Transaction, version: int, outcome: TxnOutcome) -> Answer:

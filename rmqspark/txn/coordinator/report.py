@@ -122,7 +122,7 @@ class Reports:
         return sorted(behind, key=lambda both: (both[0].transactional_id, both[1].version))
 
     def _unfinished(self, txn: Transaction, pending: Pending) -> AuditedBatch:
-        return audited(txn, pending, self._rollout.outputs(txn, pending), completed=False)
+        return audited(txn, pending, self._rollout.outputs(txn, pending), completed=not pending.brokers_left())
 
     def _state(self, txn: Transaction) -> TxnState:
         newest = txn.pending[-1] if txn.pending else None

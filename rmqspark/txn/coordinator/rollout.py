@@ -43,7 +43,7 @@ class _Rest(NamedTuple):
 
 class Rollout:
     """Completes decisions. `participant` gives the way to a broker by its name; `flushed` returns when what was decided
-    so far is on disk."""
+    so far is on disk; `is_followed` says whether groups have gone on behind a decision: before, it is not finished."""
 
     def __init__(
         self,
@@ -51,11 +51,13 @@ class Rollout:
         participant: Callable[[str], ParticipantPort],
         clock: Clock,
         flushed: Callable[[], Awaitable[None]],
+        is_followed: Callable[[str, Pending], bool] = lambda transactional_id, pending: True,
     ) -> None:
         self._ledger = ledger
         self._participant = participant
         self._clock = clock
         self._flushed = flushed
+        self._is_followed = is_followed
         self._outputs: dict[tuple[str, int, str], list[OutputRange]] = {}  # of id, version, broker: what is readable
         # By broker and id: what failed and is left alone for a while. With no id, the broker did not answer at all.
         self._rests: dict[tuple[str, str], _Rest] = {}
@@ -123,10 +125,26 @@ class Rollout:
             for version in confirmed:
                 outputs = self._outputs.get((txn.transactional_id, version, broker), [])
                 by_version.setdefault(version, {})[broker] = outputs
-        events: list[Event] = []
-        for version in sorted(by_version):
-            events += self._ledger.completed(txn.transactional_id, version, by_version[version])
-        return events
+        return [
+            event
+            for pending in txn.pending
+            if (told := by_version.get(pending.version)) is not None
+            for event in self._completed(txn, pending, told)
+        ]
+
+    def followed(self) -> list[Event]:
+        """The events that finish what all brokers have on their disks, and groups have followed since."""
+        return [
+            event
+            for txn in self._ledger
+            for pending in txn.pending
+            if not pending.brokers_left()
+            for event in self._completed(txn, pending, {})
+        ]
+
+    def _completed(self, txn: Transaction, pending: Pending, outputs: Mapping[str, list[OutputRange]]) -> list[Event]:
+        may_finish = self._is_followed(txn.transactional_id, pending)
+        return self._ledger.completed(txn.transactional_id, pending.version, outputs, may_finish=may_finish)
 
     def outputs(self, txn: Transaction, pending: Pending) -> dict[str, list[OutputRange]]:
         """Where the rows of a decision are, by broker, as far as that is known."""

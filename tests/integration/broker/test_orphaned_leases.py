@@ -13,7 +13,7 @@ from rmqspark.protocol.bodies.txn import InputRange, TxnDecision
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.headers.consume import GroupLeasesRequestHeader
 
-from .test_broker_transactions import with_cluster
+from .test_broker_transactions import T, with_cluster
 
 if TYPE_CHECKING:
     from .test_broker_transactions import Cluster
@@ -55,6 +55,15 @@ async def is_waited_for(cluster: Cluster) -> None:
     assert (await take(cluster, "other")).held == []
 
 
+async def is_complete(cluster: Cluster) -> None:
+    """The rows of a are on its disk, and it knows that."""
+    txn = cluster.brokers["a"]._parts.coordination.ledger.require(T)
+    while True:
+        if "a" not in txn.brokers_left():
+            return
+        await asyncio.sleep(0.05)
+
+
 async def place_of_next(cluster: Cluster) -> int:
     """Where the next member of the group begins."""
     while True:
@@ -80,6 +89,20 @@ async def test_that_somebody_is_to_be_asked_outlives_a_restart(cluster: Cluster)
     await cluster.start("b", consume_group_lock_live_time=LEASE_MS)
     await is_waited_for(cluster)
     await cluster.start("a")
+    assert await place_of_next(cluster) == 1
+
+
+@with_cluster("a", "b")
+async def test_a_word_that_nobody_could_hear_outlives_the_next_starts(cluster: Cluster) -> None:
+    """Of the coordinator: the broker that was read from is away meanwhile, and the rows are on all disks."""
+    await decided_without_a_word(cluster)
+    await cluster.stop("b")
+    for _ in range(2):
+        await cluster.start("a")
+        await is_complete(cluster)
+        await cluster.stop("a")
+    await cluster.start("a")
+    await cluster.start("b", consume_group_lock_live_time=LEASE_MS)
     assert await place_of_next(cluster) == 1
 
 

@@ -504,12 +504,18 @@ def test_a_group_that_never_committed_gets_its_first_offset() -> None:
     assert peers.asked == []
 
 
+async def complete(request: Complete) -> list[OutputRange]:
+    """As a participant that has one row."""
+    return [OutputRange("out", "a", 0, 0, 1)]
+
+
 class Bench:
     """A broker's coordination on a disk whose power may fail; `b` is the only other broker there is."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.files = MemoryFileSystem(clock=self.clock)
+        self.peers = ScriptedPeers(b=NOT_FOUND)
         self.start()
 
     def start(self) -> None:
@@ -520,10 +526,10 @@ class Bench:
             self.store,
             self.files.within("s"),
             self.clock,
-            peers=ScriptedPeers(b=NOT_FOUND),  # type: ignore[arg-type]
+            peers=self.peers,  # type: ignore[arg-type]
             append=self.store.append,
             flush_to=self.flush_to,
-            participant_here=SimpleNamespace(newest_epoch=lambda _: 7),  # type: ignore[arg-type]
+            participant_here=SimpleNamespace(newest_epoch=lambda _: 7, complete=complete),  # type: ignore[arg-type]
             commit_here=lambda *_: None,
             leases_here=NoLeases(),
         )
@@ -615,3 +621,37 @@ def test_groups_follow_on_other_brokers_while_this_one_can_write_nothing() -> No
     with pytest.raises(NotWritable):
         asyncio.run(bench.coordination.tick())
     assert moved(peers) == [9]  # type: ignore[arg-type]
+
+
+def test_what_a_shared_group_was_not_told_outlives_restarts() -> None:
+    """The broker that was read from is away; the rows are readable meanwhile, and on all disks. Forgotten with that,
+    the next member would begin where the group was before, and write the batch once more."""
+    bench = Bench()
+    bench.peers.answers["b"] = AWAY
+    read = InputRange("g", "t", "b", 0, 0, 9, "m", 1, "r", 1)
+    decision = TxnDecision("q", {"a": [HeldAttempt(0, "x", 1, 1)]}, rows=1, inputs=[read])
+    bench.coordination.journal.record([RunOpened(T, "q", "r", 1, 0), Decided(T, 1, 5, decision, 0, "driver")])
+
+    async def told_of() -> list[int]:
+        """Where the group goes on that nobody was told, after some rounds."""
+        for _ in range(3):
+            await bench.coordination.tick()
+        return [each.offset for each in await bench.coordination.group_offsets("g", [MessageQueue("t", "b", 0)])]
+
+    for _ in range(2):
+        bench.files.kill()
+        bench.start()
+        assert asyncio.run(told_of()) == [9]
+        (batch,) = bench.coordination.reports.batches(T, None, 10, None).batches
+        assert (batch.completed, bench.coordination.ledger.require(T).brokers_left()) == (True, [])
+    bench.peers.answers["b"] = OffsetResponseHeader(0)
+    assert asyncio.run(told_of()) == []
+    assert (moved(bench.peers), bench.coordination.ledger.require(T).pending) == ([9], [])
+
+
+def test_a_broker_that_is_gone_for_good_is_told_nothing() -> None:
+    """Nobody begins there any more; nothing is kept for it."""
+    offsets = InputOffsets("a", lambda read: None, ScriptedPeers(b=AWAY), ["b"])  # type: ignore[arg-type]
+    read = [InputRange("g", "t", "b", 0, 0, 9, "m", 1, "r", 1)]
+    offsets.want(read)
+    assert not offsets.is_waiting(read)

@@ -17,6 +17,7 @@ from rmqspark.protocol.headers.txn import TxnOutcome
 from rmqspark.testing.manual_clock import ManualClock
 from rmqspark.txn.coordinator.coordinator import Coordinator
 from rmqspark.txn.coordinator.events import Decided, RunOpened, VersionBegun
+from rmqspark.txn.coordinator.following import Following
 from rmqspark.txn.coordinator.input_leases import InputLeases
 from rmqspark.txn.coordinator.ledger import Ledger
 from rmqspark.txn.coordinator.rollout import FIRST_REST_MS, Rollout
@@ -103,7 +104,7 @@ class Bench:
             rollout,
             brokers,
             leases or nobody,
-            nobody.follow,
+            Following(nobody.follow, lambda inputs: False),
             self.clock,
             Uptime(self.clock, 0),
         )
