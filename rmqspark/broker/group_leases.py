@@ -12,7 +12,7 @@ from rmqspark.model import MessageQueue
 from rmqspark.protocol.bodies.client import LeasedQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from rmqspark.broker.offset_log import OffsetLog
     from rmqspark.broker.tables import BrokerTables
@@ -32,6 +32,8 @@ class GroupLeases:
         self._offsets = tables.offsets
         self._offset_log = offset_log
         self._clock = clock
+        self.moving: Callable[[str, Collection[MessageQueue]], Collection[MessageQueue]] = lambda group, queues: ()
+        """Of a group's queues those in which it is still to go on behind what was decided: nobody takes them before."""
 
     def begin(self, group: str, member: str, run: int | None, queues: Iterable[LeasedQueue]) -> int:
         """The number of the run that asks, a new one for None. Raises LeaseLost for one that a later run has taken over
@@ -73,6 +75,8 @@ class GroupLeases:
     def take(self, group: str, member: str, run: int, wanted: Iterable[LeasedQueue]) -> list[LeasedQueue]:
         """Leases what can be had, with where the group is. Raises Busy for too many."""
         queues = [_queue(each) for each in self._here(wanted)]
+        moving = self.moving(group, queues)
+        queues = [queue for queue in queues if queue not in moving]
         taken = self._locks.take(group, member, queues, self._clock.monotonic_ms(), run)
         return [self._held(group, queue, number) for queue, number in taken.items()]
 

@@ -162,9 +162,8 @@ class Parts:
             sync_flush=given.store_config.syncs_flush,
             max_message_bytes=given.store_config.max_message_size,
         )
-        self.coordination = coordination(
-            given, store, tables, self.safety, self.appender, self.resolver, self.leases
-        )
+        self.coordination = coordination(given, store, tables, self.safety, self.appender, self.resolver, self.leases)
+        self.leases.moving = self.coordination.moving
         self.orphaned_leases = OrphanedLeases(
             config, store, tables, self.leases, self.coordination.peers, self.coordination.group_offsets, clock
         )

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from rmqspark.errors import Busy, FlushSlaveTimeout, RmqError, SlaveNotAvailable, TransactionError
+from rmqspark.errors import Busy, FlushSlaveTimeout, FlushTimeout, RmqError, SlaveNotAvailable, TransactionError
+from rmqspark.model import MessageQueue
 from rmqspark.protocol.bodies.txn import TxnDecision
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.txn import TxnOutcome, TxnStatusRequestHeader, TxnStatusResponseHeader
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 
     from rmqspark.clock import Clock
-    from rmqspark.model import MessageQueue
     from rmqspark.protocol.bodies.client import LeasedQueue
     from rmqspark.protocol.bodies.txn import InputRange
     from rmqspark.store.files import FileSystem
@@ -86,7 +86,9 @@ class Coordination:
         self.ledger = Ledger()
         self.inputs = InputReports(max_event_bytes=config.max_decision_bytes)
         self.peers = peers
-        self._offsets = InputOffsets(config.broker_name, commit_here, self.peers, config.retired_brokers)
+        self._offsets = InputOffsets(
+            config.broker_name, commit_here, leases_here.make_safe, self.peers, config.retired_brokers
+        )
         self.journal = Journal(
             store,
             files,
@@ -131,7 +133,8 @@ class Coordination:
         await self.journal.restate(self._alive)  # it has room there, and lets files go
         if self._clock.monotonic_ms() >= self._peers_due_ms:
             await self._look_around()
-        await self._offsets.move()
+        if len(self._offsets):
+            await self._move()
         await self.coordinator.complete_pending()
         self.coordinator.close_overdue(self._config.max_open_ms)
         self.coordinator.forget_disused(self._config.expiration_ms)
@@ -155,12 +158,18 @@ class Coordination:
         return Ruling(Answer(TxnOutcome(told.outcome), told.epoch, told.lastVersion, decision))
 
     async def group_offsets(self, group: str, queues: Collection[MessageQueue]) -> list[LeasedQueue]:
-        """Where a group goes on behind what was decided here, in those of these queues, of another broker, to which
+        """Where a group goes on behind what was decided here, in those of these queues of a broker to which
         that was not said yet. Raises Busy while it is being decided, and what keeps decisions from being safe."""
         await self.journal.flushed()
-        if self._leases.are_asked(group, queues) or self.coordinator.is_moving(group, queues):
+        if self._leases.are_asked(group, queues) or not self.coordinator.moving(group).isdisjoint(queues):
             raise Busy(f"What a member of {group!r} has read is being decided.")
         return self._offsets.wanted(group, queues)
+
+    def moving(self, group: str, queues: Collection[MessageQueue]) -> set[MessageQueue]:
+        """Of these queues of this broker those in which a group is still to go on behind what was decided here."""
+        waiting = self._offsets.wanted(group, queues)
+        left = {MessageQueue(each.topic, each.brokerName, each.queueId) for each in waiting}
+        return left | self.coordinator.moving(group).intersection(queues)
 
     def note_broker(self, name: str) -> None:
         """Remembers a broker that has been heard of. Raises NotWritable, TransactionError for one too many."""
@@ -200,8 +209,15 @@ class Coordination:
         if not decision.ownVersion:
             self._offsets.want(await self._leases.commit(decision.inputs))
 
+    async def _move(self) -> None:
+        """Has groups go on where they could not at once, if what was decided is as safe as promised: a slave that is
+        made the master may know of no such decision, and nobody would read again what it was about."""
+        with suppress(FlushTimeout):
+            await self.journal.flushed()
+            await self._offsets.move()
+
     def _move_again(self) -> None:
-        """Moves groups to where the last decisions say: this broker may have died before it did, or forgotten it."""
+        """Has groups go on where the last decisions say: this broker may have died before it did, or forgotten it."""
         for txn in self.ledger:
             for pending in txn.pending:
                 if not pending.decision.ownVersion:

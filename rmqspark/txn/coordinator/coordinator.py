@@ -27,7 +27,7 @@ from rmqspark.txn.coordinator.turns import Turns
 from rmqspark.txn.coordinator.voting import Voting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from rmqspark.clock import Clock
     from rmqspark.model import MessageQueue
@@ -194,9 +194,9 @@ class Coordinator:
         self._journal.record(self._rollout.followed())
         self._rollout.forget_finished()
 
-    def is_moving(self, group: str, queues: Collection[MessageQueue]) -> bool:
-        """Whether a decision that the group has not followed yet has read any of these queues."""
-        return self._following.has_read(group, queues)
+    def moving(self, group: str) -> set[MessageQueue]:
+        """The queues that were read by a decision which the group has not followed yet."""
+        return self._following.read(group)
 
     async def _follow(self, transactional_ids: Iterable[str]) -> None:
         """Those of which a request is under way do so themselves."""

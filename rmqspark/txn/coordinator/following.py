@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from rmqspark.model import MessageQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Iterable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from rmqspark.protocol.bodies.txn import InputRange, TxnDecision
     from rmqspark.txn.coordinator.events import Pending
@@ -36,14 +36,15 @@ class Following:
         """The transactional ids with such decisions."""
         return list(self._left)
 
-    def has_read(self, group: str, queues: Collection[MessageQueue]) -> bool:
-        """Whether any of these decisions is about one of these queues, read for the group."""
-        return any(
-            each.group == group and MessageQueue(each.topic, each.brokerName, each.queueId) in queues
+    def read(self, group: str) -> set[MessageQueue]:
+        """The queues that any of these decisions has read for the group, which is to follow it."""
+        return {
+            MessageQueue(each.topic, each.brokerName, each.queueId)
             for left in self._left.values()
             for decision in left.values()
             for each in decision.inputs
-        )
+            if each.group == group and not decision.ownVersion
+        }
 
     def is_done(self, transactional_id: str, pending: Pending) -> bool:
         """Whether groups have gone on behind a decision, where those who lease their queues know it."""

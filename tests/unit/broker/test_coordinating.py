@@ -28,6 +28,8 @@ from ..store.store_bench import SMALL, StoreBench
 from .test_slave_role import given, tables_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rmqspark.broker.tables import BrokerTables
     from rmqspark.protocol.bodies.txn import OutputRange
     from rmqspark.txn.coordinator.coordination import Coordination
@@ -43,9 +45,12 @@ class OnDisk:
     def __init__(self, bench: StoreBench) -> None:
         self._bench = bench
         self.away: SlaveNotAvailable | None = None
+        self.then: Callable[[], None] = lambda: None  # once, after that
 
     async def flushed(self, end_offset: int) -> None:
         self._bench.store.flush()
+        then, self.then = self.then, lambda: None
+        then()
         if self.away is not None:
             raise self.away
 
@@ -297,3 +302,53 @@ def test_nobody_waits_for_a_word_that_will_not_come() -> None:
     shared.bench.clock.advance(ms=shared.tables.locks.lease_ms + 1)
     (held,) = leases_of(shared.bench, shared.tables, shared.disk).take("g", "other", shared.run, [LeasedQueue(*QUEUE)])
     assert held.offset == -1
+
+
+def test_a_start_moves_no_group_behind_what_its_slave_does_not_have() -> None:
+    """That may be made the master, and knows of no such decision: what was read would be left out. Nobody is given the
+    queue meanwhile, for he would read it before the batch."""
+    shared = Shared()
+
+    async def decide() -> None:
+        await shared.tables.save()
+        await shared.decide_without_slave()
+
+    asyncio.run(decide())
+    shared.bench.kill()
+    tables, disk = tables_of(shared.bench), OnDisk(shared.bench)
+    disk.away = SlaveNotAvailable("no slave")
+    again, leases = coordinating(shared.bench, tables, disk), leases_of(shared.bench, tables, disk)
+    leases.moving = again.moving
+    shared.bench.clock.advance(ms=tables.locks.lease_ms + 1)
+
+    def places_of_next() -> list[int]:
+        asyncio.run(again.tick())
+        return [held.offset for held in leases.take("g", "other", 9, [LeasedQueue(*QUEUE)])]
+
+    assert places_of_next() == []
+    assert tables.offsets.committed("g", "orders", 0) is None
+    disk.away = None
+    assert places_of_next() == [3]
+
+
+def test_a_decision_is_kept_while_no_disk_has_how_far_its_group_is() -> None:
+    """The disk is full just then, for the log and for the table. Once there is room again, the batch is complete before
+    the table is saved the next time: a kill between the two set the group back."""
+    shared = Shared()
+
+    def fill() -> None:
+        for operation in ("pwrite", "rename"):
+            shared.bench.disk.fail_next(operation, OSError(ENOSPC, "full"))
+
+    async def decide() -> None:
+        await shared.tables.save()
+        await shared.prepare()
+        shared.disk.then = fill
+        assert (await shared.decide()).answer.outcome is TxnOutcome.COMMITTED
+        for _ in range(4):
+            await shared.coordination.tick()
+        assert not shared.coordination.ledger.require("T").pending
+
+    asyncio.run(decide())
+    shared.bench.kill()
+    assert tables_of(shared.bench).offsets.committed("g", "orders", 0) == 3
