@@ -34,6 +34,8 @@ class GroupLeases:
         self._clock = clock
         self.moving: Callable[[str, Collection[MessageQueue]], Collection[MessageQueue]] = lambda group, queues: ()
         """Of a group's queues those in which it is still to go on behind what was decided: nobody takes them before."""
+        self.doubted: set[str] = set()
+        """Groups of which a member wants queues, and all brokers are to be asked first what they have decided."""
 
     def begin(self, group: str, member: str, run: int | None, queues: Iterable[LeasedQueue]) -> int:
         """The number of the run that asks, a new one for None. Raises LeaseLost for one that a later run has taken over
@@ -74,11 +76,34 @@ class GroupLeases:
 
     def take(self, group: str, member: str, run: int, wanted: Iterable[LeasedQueue]) -> list[LeasedQueue]:
         """Leases what can be had, with where the group is. Raises Busy for too many."""
+        if not self._is_trusted(group):
+            self.doubted.add(group)
+            return []
         queues = [_queue(each) for each in self._here(wanted)]
         moving = self.moving(group, queues)
         queues = [queue for queue in queues if queue not in moving]
         taken = self._locks.take(group, member, queues, self._clock.monotonic_ms(), run)
         return [self._held(group, queue, number) for queue, number in taken.items()]
+
+    def places(self, group: str) -> list[MessageQueue]:
+        """The queues of this broker of the topics that a group has read."""
+        return [
+            MessageQueue(topic, self._broker_name, queue_id)
+            for topic in self._offsets.topics_of(group)
+            if (config := self._topics.get(topic)) is not None
+            for queue_id in range(config.readQueueNums)
+        ]
+
+    def trust(self, group: str) -> None:
+        """It is where brokers have decided: all have said so."""
+        self.doubted.discard(group)
+        self._locks.trust(group)
+
+    def _is_trusted(self, group: str) -> bool:
+        """A new one has never been read, so nothing of that was decided."""
+        if not self._locks.is_trusted(group) and not self._offsets.topics_of(group):
+            self._locks.trust(group)
+        return self._locks.is_trusted(group)
 
     @property
     def is_safe(self) -> bool:

@@ -56,6 +56,7 @@ class QueueLocks:
         self.revision = 0  # moves with every change that a restart must remember
         self._last_number = 0
         self._groups: dict[str, dict[MessageQueue, QueueLock]] = {}
+        self._trusted: set[str] = set()  # groups, in this term
 
     def lock(self, group: str, client_id: str, queues: Iterable[MessageQueue], now_ms: int) -> list[MessageQueue]:
         """Takes or renews what it can for `client_id`; returns the queues it now owns, in the order asked for.
@@ -106,12 +107,17 @@ class QueueLocks:
     def forget_group(self, group: str) -> None:
         """Ends all that a group holds: the next one of the name has other members, and offsets of its own."""
         locks = self._groups.pop(group, {})
+        self._trusted.discard(group)
         self.revision += any(lock.number for lock in locks.values())
 
     def begin_term(self, successions: int) -> None:
         """To be called at each start as the master: leases and runs of a term before, after which other brokers of the
-        name may have been the master, are nobody's, and no number is given out that another may have given out."""
-        self._last_number = max(self._last_number, successions << _TERM_BITS)
+        name may have been the master, are nobody's, and no number is given out that another may have given out. Nor is
+        it known any more who has still to say where a group goes on (`is_trusted`)."""
+        first = successions << _TERM_BITS
+        if self._last_number < first:
+            self._last_number = first
+            self._trusted.clear()
         for group, locks in list(self._groups.items()):
             gone = [queue for queue, lock in locks.items() if lock.number >> _TERM_BITS < successions]
             for queue in gone:
@@ -119,6 +125,16 @@ class QueueLocks:
             self.revision += bool(gone)
             if not locks:
                 del self._groups[group]
+
+    def is_trusted(self, group: str) -> bool:
+        """Whether a group is at least where brokers have decided, but for leases that remember who has still to say so:
+        in a term that follows another one not before all have been asked."""
+        return not self._last_number >> _TERM_BITS or group in self._trusted
+
+    def trust(self, group: str) -> None:
+        """All have been asked, or there is nothing to be asked about."""
+        self.revision += group not in self._trusted
+        self._trusted.add(group)
 
     # --- leases of queries -------------------------------------------------------------------------------------------
 
@@ -224,10 +240,12 @@ class QueueLocks:
             for queue, lock in locks.items()
             if lock.number
         ]
-        return QueueLeaseTable(self._last_number, leases)
+        return QueueLeaseTable(self._last_number, leases, trustedGroups=sorted(self._trusted))
 
     def load(self, table: QueueLeaseTable, now_ms: int) -> None:
         """Takes over a stored table. Every owner has the time of one lease to be heard of again."""
+        in_term = (lease.group for lease in table.leases if lease.number >> _TERM_BITS)
+        self._trusted = {*table.trustedGroups, *in_term}
         self._last_number = max([table.lastNumber, *(max(lease.number, lease.run) for lease in table.leases)])
         for lease in table.leases:
             queue = MessageQueue(lease.topic, lease.brokerName, lease.queueId)

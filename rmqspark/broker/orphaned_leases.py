@@ -3,7 +3,8 @@
 A driver may have died just after its last batch was decided, and the coordinator's broker before it could say so here,
 or it is cut off, or waits for its slave. The next member would begin where the group was before, and write that batch
 once more. So whoever may have decided under a lease (`locks` remembers it) is asked where the group goes on, and until
-it has answered the queue is nobody's. One that is gone for good is an operator's to name (`retired_brokers`).
+it has answered the queue is nobody's. A slave that was made the master does not know who that is, and asks all brokers
+before it gives queues of a group away. One that is gone for good is an operator's to name (`retired_brokers`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from rmqspark.errors import FlushTimeout, RequestTimeout, RmqError, TopicRemade, Unreachable
+from rmqspark.errors import FlushTimeout, NotSupported, RequestTimeout, RmqError, TopicRemade, Unreachable
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.bodies.client import LeasedQueue, LeasedQueues
 from rmqspark.protocol.codes import RequestCode
@@ -39,7 +40,8 @@ log = structlog.get_logger("rmqspark.broker")
 
 
 class OrphanedLeases:
-    """`decided_here` says of this broker what others are asked for."""
+    """`seen` names all brokers that may have decided something; `decided_here` says of this one what others are asked
+    for."""
 
     def __init__(
         self,
@@ -48,6 +50,7 @@ class OrphanedLeases:
         tables: BrokerTables,
         leases: GroupLeases,
         peers: Peers,
+        seen: Callable[[], Iterable[str]],
         decided_here: Callable[[str, Collection[MessageQueue]], Awaitable[list[LeasedQueue]]],
         clock: Clock,
     ) -> None:
@@ -57,6 +60,7 @@ class OrphanedLeases:
         self._locks = tables.locks
         self._leases = leases
         self._peers = peers
+        self._seen = seen
         self._decided_here = decided_here
         self._clock = clock
         self._waiting: dict[tuple[str, str], str] = {}  # why, by coordinator and group
@@ -64,9 +68,13 @@ class OrphanedLeases:
     async def run_round(self) -> None:
         """Asks all coordinators at once, each about one group after the other. To be called about once a second."""
         orphans = self._locks.orphans(self._clock.monotonic_ms())
+        doubted = list(self._leases.doubted)
+        if doubted:
+            await self._peers.refresh()
         named = {(coordinator, group) for coordinator, groups in orphans.items() for group in groups}
-        self._waiting = {key: story for key, story in self._waiting.items() if key in named}
-        await asyncio.gather(*(self._settle_all(coordinator, groups) for coordinator, groups in orphans.items()))
+        self._waiting = {key: story for key, story in self._waiting.items() if key in named or key[1] in doubted}
+        asking = [self._settle_all(coordinator, groups) for coordinator, groups in orphans.items()]
+        await asyncio.gather(*asking, *map(self._ask_everybody, doubted))
 
     async def _settle_all(self, coordinator: str, groups: Mapping[str, Mapping[MessageQueue, QueueLock]]) -> None:
         """One that is silent, or waits for its disk, is asked no more in this round: each group would take seconds."""
@@ -79,6 +87,20 @@ class OrphanedLeases:
             except RmqError as error:
                 self._tell(coordinator, group, error)
                 silence = error if isinstance(error, Unreachable | RequestTimeout | FlushTimeout) else None
+
+    async def _ask_everybody(self, group: str) -> None:
+        """One of another kind has decided nothing of ours."""
+        for broker in self._seen():
+            left = iter(self._leases.places(group))
+            try:
+                while piece := list(islice(left, _QUEUES_OF_A_REQUEST)):
+                    self._move(group, await self._ask(broker, group, piece))
+            except NotSupported:
+                continue
+            except RmqError as error:
+                self._tell(broker, group, error)
+                return
+        self._leases.trust(group)
 
     async def _settle(self, coordinator: str, group: str, leases: Mapping[MessageQueue, QueueLock]) -> None:
         left = iter(leases.items())

@@ -165,7 +165,14 @@ class Parts:
         self.coordination = coordination(given, store, tables, self.safety, self.appender, self.resolver, self.leases)
         self.leases.moving = self.coordination.moving
         self.orphaned_leases = OrphanedLeases(
-            config, store, tables, self.leases, self.coordination.peers, self.coordination.group_offsets, clock
+            config,
+            store,
+            tables,
+            self.leases,
+            self.coordination.peers,
+            self.coordination.owners.seen,
+            self.coordination.group_offsets,
+            clock,
         )
         self.guard = guard_of(config, self.accounts, store, self.coordination.inputs)
         self.expiry = ExpiryRounds(store, self.flusher, self.needed_offset, clock, self._spared_offset)

@@ -144,11 +144,13 @@ class QueueLease(Body):
 
 
 class QueueLeaseTable(Body):
-    """config/queueLeases.json. Numbers up to `lastNumber` have been given out, to leases and to runs."""
+    """config/queueLeases.json. Numbers up to `lastNumber` have been given out, to leases and to runs. Where another
+    broker was the master before, `trustedGroups` are at least where brokers have decided: all have been asked since."""
 
     lastNumber: Int64 = 0
     leases: list[QueueLease] = []
     knownDeletionMs: Int64 | None = None  # as in ConsumerOffsetTable
+    trustedGroups: list[str] = []
 
 
 class QueryAssignmentBody(Body):

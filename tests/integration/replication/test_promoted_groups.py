@@ -12,7 +12,7 @@ from rmqspark.model import MessageQueue, SendStatus
 from rmqspark.rebalance.handover import Held, Steps
 from rmqspark.testing import cluster
 
-from .test_replicas import SYNC, change_places, committed, create, identity, send, wait_until
+from .test_replicas import QUICK, SYNC, change_places, committed, create, identity, send, wait_until, wait_until_copied
 
 pytestmark = pytest.mark.integration
 QUEUE = MessageQueue("orders", "broker-a", 0)
@@ -35,3 +35,27 @@ def test_a_promoted_slave_knows_what_a_shared_group_committed_last() -> None:
         assert committed(slave).get("orders@g") is None
         change_places(mq)
         assert committed(mq.brokers["broker-a"]).get("orders@g") == {0: 7}
+
+
+def test_a_promoted_slave_leases_queues_of_a_group_once_all_brokers_were_asked() -> None:
+    """Within a second or so, where they answer; its next member begins where the group was."""
+    with cluster(brokers=2, broker_config=QUICK) as mq:
+        create(mq, queues=1)
+        send(mq, 20)  # to both brokers
+        slave = mq.start_slave()
+        with ClusterClient(mq.namesrv) as client:
+            broker, member = client.broker("broker-a"), Member("g", "first")
+            number = lease(broker, member, Steps({}, {}, [QUEUE])).result().granted[QUEUE].lease
+            lease(broker, member, Steps({QUEUE: Held(number, 7)}, {}, [])).result()
+        wait_until(lambda: committed(slave).get("orders@g") == {0: 7}, "the slave has looked")
+        wait_until_copied(mq)
+        change_places(mq)
+        with ClusterClient(mq.namesrv) as client:
+            broker, member = client.broker("broker-a"), Member("g", "second")
+
+            def granted() -> int | None:
+                grant = lease(broker, member, Steps({}, {}, [QUEUE])).result().granted.get(QUEUE)
+                return None if grant is None else grant.committed
+
+            wait_until(lambda: granted() is not None, "all brokers were asked")
+            assert granted() == 7

@@ -272,3 +272,19 @@ def test_nobody_is_asked_who_has_said_it() -> None:
     locks.keep("g", "c1", leases, 3, coordinator="a")
     assert locks.orphans(60_004)["a"]["g"].keys() == {FIRST, SECOND}
     assert locks.revision == revision
+
+
+def test_where_groups_are_is_doubted_once_another_broker_was_the_master() -> None:
+    """That one knew who had still to say where they go on. Those of which all have been asked are remembered."""
+    locks, again = QueueLocks(lease_ms=60_000), QueueLocks(lease_ms=60_000)
+    assert locks.is_trusted("g")
+    locks.begin_term(1)
+    assert not locks.is_trusted("g")
+    before = locks.revision
+    locks.trust("g")
+    assert locks.revision > before
+    again.load(QueueLeaseTable.decode(locks.table().encode()), 0)
+    again.begin_term(1)
+    assert (again.is_trusted("g"), again.is_trusted("h")) == (True, False)
+    again.begin_term(2)
+    assert not again.is_trusted("g")

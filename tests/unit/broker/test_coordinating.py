@@ -210,6 +210,7 @@ def test_a_queue_of_its_own_is_nobodys_while_what_was_read_of_it_is_being_decide
         shared.tables,
         leases,
         coordination.peers,
+        coordination.owners.seen,
         coordination.group_offsets,
         clock,
     )

@@ -13,6 +13,7 @@ from rmqspark.broker.orphaned_leases import OrphanedLeases
 from rmqspark.errors import Busy, NotSupported, Unreachable
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.bodies.client import LeasedQueue, LeasedQueues
+from rmqspark.protocol.bodies.route import TopicConfig
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.remoting.response import Response
 
@@ -40,15 +41,18 @@ class Bench:
         self.tables = tables_of(self.bench)
         self.answer: Exception | dict[MessageQueue, int] = {}
         self.asked: list[tuple[str, str, list[int]]] = []
-        self.answers_as = coordinator
+        self.answers_as = ""  # another name than its own
+        self.brokers: list[str] = []
         peers: Any = self
         config = BrokerConfig(retired_brokers=retired)
+        self.leases = leases_of(self.bench, self.tables, OnDisk(self.bench))
         self.orphaned = OrphanedLeases(
             config,
             self.bench.store,
             self.tables,
-            leases_of(self.bench, self.tables, OnDisk(self.bench)),
+            self.leases,
             peers,
+            lambda: self.brokers,
             self.decided_here,
             self.bench.clock,
         )
@@ -68,11 +72,14 @@ class Bench:
     def now_ms(self) -> int:
         return self.bench.clock.monotonic_ms()
 
+    async def refresh(self) -> bool:
+        return True
+
     async def call(self, broker: str, code: int, header: Any, body: bytes, *, timeout_ms: int) -> Response:
         assert code == RequestCode.RMQ_TXN_GROUP_OFFSETS
         queues = [MessageQueue(each.topic, each.brokerName, each.queueId) for each in LeasedQueues.decode(body).queues]
         told = LeasedQueues(await self.decided_here(header.consumerGroup, queues, broker))
-        return Response(0, 1, None, 479, {"brokerName": self.answers_as}, told.encode())
+        return Response(0, 1, None, 479, {"brokerName": self.answers_as or broker}, told.encode())
 
     async def decided_here(
         self, group: str, queues: Collection[MessageQueue], broker: str = "broker-a"
@@ -147,7 +154,7 @@ def test_another_broker_at_its_address_is_not_believed(bench: Bench) -> None:
     bench.answers_as = "d"
     bench.round()
     assert bench.given() == []
-    bench.answers_as = "c"
+    bench.answers_as = ""
     bench.round({FIRST: 3})
     assert (bench.given(), bench.committed(FIRST)) == ([0, 1], 3)
 
@@ -235,7 +242,6 @@ def test_who_waits_for_one_coordinator_does_not_wait_for_another(bench: Bench) -
     async def call(broker: str, *args: Any, **kwargs: Any) -> Response:
         if broker == "c":
             await asyncio.wait_for(answered.wait(), 10)
-        bench.answers_as = broker
         answer = await real(broker, *args, **kwargs)
         answered.set()
         return answer
@@ -244,3 +250,32 @@ def test_who_waits_for_one_coordinator_does_not_wait_for_another(bench: Bench) -
     bench.round()
     assert bench.given() == [0, 1]
     assert bench.locks.take("h", "other", [FIRST], bench.now_ms).keys() == {FIRST}
+
+
+def test_a_slave_that_was_made_the_master_asks_everybody_first(bench: Bench) -> None:
+    """It does not know whose word is missing. Where a group has never been nobody has decided anything."""
+    bench.tables.topics.put(TopicConfig(topicName="orders", readQueueNums=2, writeQueueNums=2, perm=6), 0)
+    bench.tables.offsets.commit("g", "orders", FIRST.queue_id, 1)
+    bench.locks.begin_term(1)
+    bench.brokers = ["broker-a", "c", "d"]
+
+    def place_of_next(group: str) -> list[int]:
+        return [held.offset for held in bench.leases.take(group, "other", 9, [LeasedQueue(*FIRST)])]
+
+    assert (place_of_next("new"), place_of_next("g")) == ([-1], [])
+    bench.round(Unreachable("away", address="broker-a"))
+    assert (bench.asked, place_of_next("g")) == ([("broker-a", "g", [0, 1])], [])
+    bench.round({FIRST: 4})
+    assert bench.asked[1:] == [(broker, "g", [0, 1]) for broker in bench.brokers]
+    assert place_of_next("g") == [4]
+
+
+def test_a_broker_of_another_kind_has_decided_nothing(bench: Bench) -> None:
+    """RocketMQ's, say, that is in the same cluster: nobody waits for it."""
+    bench.tables.topics.put(TopicConfig(topicName="orders", readQueueNums=2, writeQueueNums=2, perm=6), 0)
+    bench.tables.offsets.commit("g", "orders", FIRST.queue_id, 1)
+    bench.locks.begin_term(1)
+    bench.brokers = ["stock"]
+    assert bench.leases.take("g", "other", 9, [LeasedQueue(*FIRST)]) == []
+    bench.round(NotSupported("What is that?"))
+    assert len(bench.leases.take("g", "other", 9, [LeasedQueue(*FIRST)])) == 1
