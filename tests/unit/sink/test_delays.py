@@ -15,7 +15,7 @@ from rmqspark.errors import InvalidMessage
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.milliseconds import CLOCKS_DIFFER_MS
 from rmqspark.protocol.records.properties import decode_properties
-from rmqspark.sink.delays import SLOTS, check_delays, parking_queue, parking_texts, parted, slots
+from rmqspark.sink.delays import SLOTS, Longest, check_delays, parking_queue, parking_texts, parted, slots
 
 NOON = datetime(2024, 1, 2, 12, 0, 0, 123_999, UTC)
 NOON_MS = 1704196800123
@@ -99,3 +99,11 @@ def test_rows_that_cannot_wait(columns: dict[str, Any], story: str) -> None:
     """The error names the row and what is wrong with it."""
     with pytest.raises(InvalidMessage, match=story):
         check_delays(batch(**columns), 7)
+
+
+def test_a_row_that_waits_too_long_by_an_executors_clock_alone_is_for_its_broker_to_refuse() -> None:
+    """Whose clock may be ahead. One that waits too long by any clock is named here, before anything is sent."""
+    longest, held_ms = Longest(delay_sec=60), NOW_MS + 60_000
+    longest.check(batch(deliverTime=pa.array([held_ms + CLOCKS_DIFFER_MS])), 0, NOW_MS)
+    with pytest.raises(InvalidMessage, match="^Row 7 .*'deliverTime' is too far ahead"):
+        longest.check(batch(deliverTime=pa.array([held_ms, held_ms + 2 * CLOCKS_DIFFER_MS])), 6, NOW_MS)
