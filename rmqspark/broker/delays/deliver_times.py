@@ -109,9 +109,11 @@ def waiting_of(record: Record) -> Waiting:
 
 
 def topic_of(record: Record) -> str:
-    """The topic of a record that waits, for its readers; "" where it does not say. Quicker than all its properties."""
-    _, _, named = (b"\x02" + bytes(record.properties)).partition(_REAL_TOPIC_IS)
-    return named.partition(b"\x02")[0].decode("utf-8", "replace")
+    """The topic of a record that waits, for its readers; "" where it does not say. Of several it is the one that
+    `waiting_of` tells, the last; quicker than all its properties."""
+    named = (b"\x02" + bytes(record.properties)).split(_REAL_TOPIC_IS)[1:]
+    topics = filter(None, [each.partition(b"\x02")[0] for each in reversed(named)])
+    return next(topics, b"").decode("utf-8", "replace")
 
 
 def due_in(properties: Mapping[str, str], what: str) -> int:

@@ -99,6 +99,22 @@ def test_what_counts_instead_of_another_says_so(
     assert (topic_of(found), topic_of(record(encode_properties(said)))) == ("orders", "")
 
 
+@pytest.mark.parametrize(
+    "others",
+    [
+        b"REAL_TOPIC\x01a lie\x02",
+        b"REAL_TOPIC\x01\x02REAL_TOPIC\x01a lie\x02",
+        b"KEYS\x01REAL_TOPIC\x01a lie\x02",
+        b"x\x02",
+    ],
+)
+@pytest.mark.parametrize("behind", [b"", b"REAL_TOPIC\x01\x02", b"REAL_TOPIC"])
+def test_of_several_topics_named_the_same_one_counts_everywhere(others: bytes, behind: bytes) -> None:
+    """Whoever sends bulks writes the properties himself: of the topics that he names the last is meant."""
+    found = record(others + encode_properties({"TIMER_OUT_MS": "1000", "REAL_TOPIC": "orders"}) + behind)
+    assert topic_of(found) == waiting_of(found).topic == "orders"
+
+
 def record(properties: bytes) -> Record:
     return decode_record(encode_record(topic=TIMER_TOPIC, body=b"x", properties=properties))
 

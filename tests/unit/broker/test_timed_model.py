@@ -124,6 +124,25 @@ def test_a_second_is_one_however_exactly_it_is_told() -> None:
     machine.teardown()
 
 
+def test_topics_that_nobody_has_are_not_counted() -> None:
+    """Each message of a bulk may name another one beside its own, and nothing would let go of those."""
+    machine = TimerMachine()
+    machine.start()
+    due = {"TIMER_OUT_MS": str(machine.clock.now_ms()), "REAL_TOPIC": "orders", "REAL_QID": "0"}
+    for number in range(10):
+        properties = encode_properties({"REAL_TOPIC": f"invented-{number}"}) + encode_properties(due)
+        record = encode_record(topic=TIMER_TOPIC, body=b"x", properties=properties)
+        machine.store.append([Draft(TIMER_TOPIC, 0, record)])
+    machine.clock.advance(ms=2_000)
+    machine.deliver()
+    assert len(machine.look()[1]) == 10
+    counts = machine.timed.counts
+    assert list(counts._topics) == ["orders"]
+    counts.forget(lambda topic: False)  # it is deleted, and nothing waits for it
+    assert counts._topics == {}
+    machine.teardown()
+
+
 def test_large_messages_of_one_second_are_delivered_a_few_at_a_time() -> None:
     """Those of one delivery lie in one file of the log: however large they are, they find room there."""
     machine = TimerMachine()
