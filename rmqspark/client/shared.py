@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rmqspark.client.access import resolve_access
 from rmqspark.client.addresses import resolve_namesrv
@@ -17,18 +17,24 @@ from rmqspark.client.cluster_client import ClusterClient
 if TYPE_CHECKING:
     from rmqspark.remoting.access import Access
 
-_clients: dict[tuple[int, str, Access], ClusterClient] = {}
+_MOST: Final = 64
+
+_clients: dict[tuple[int, str, Access], ClusterClient] = {}  # that used longest ago first
 _lock = threading.Lock()
 
 
 def shared_client(namesrv: str | None = None, access: Access | None = None) -> ClusterClient:
     """This process's client of the cluster behind `namesrv`, with that access, or the environment's. It stays open; do
-    not close it."""
+    not close it. Where passwords and tokens change all the time, the clients used longest ago are kept no more: one
+    that nobody has goes when its brokers close its connections."""
     key = os.getpid(), resolve_namesrv(namesrv), resolve_access(access)
     with _lock:
-        client = _clients.get(key)
+        client = _clients.pop(key, None)
         if client is None or client.closed:
-            client = _clients[key] = ClusterClient(key[1], access=key[2])
+            client = ClusterClient(key[1], access=key[2])
+        _clients[key] = client
+        if len(_clients) > _MOST:
+            del _clients[next(iter(_clients))]
         return client
 
 
