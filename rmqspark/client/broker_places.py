@@ -6,7 +6,7 @@ is: that may lack what its master has, so its master is looked for as long as it
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rmqspark.client.routes import HEADLESS_FRESH_MS
 from rmqspark.protocol.names import MASTER_ID
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rmqspark.clock import Clock
+
+_MOST: Final = 10_000  # brokers; of more the first are forgotten, and asked for once more
 
 
 class BrokerPlaces:
@@ -46,6 +48,8 @@ class BrokerPlaces:
         self._looked_ms.pop(broker_name, None)
         if lowest_id != MASTER_ID:
             self._looked_ms[broker_name] = self._clock.monotonic_ms()
+        if len(self._addresses) > _MOST:
+            self._forget(next(iter(self._addresses)))
 
     def is_headless(self, broker_name: str) -> bool:
         """Whether only a slave of it is known."""
@@ -76,3 +80,9 @@ class BrokerPlaces:
         """They were asked for its master just now, whatever they said."""
         if broker_name in self._looked_ms:
             self._looked_ms[broker_name] = self._clock.monotonic_ms()
+
+    def _forget(self, broker_name: str) -> None:
+        """Brokers come and go, and whoever registers some may invent names."""
+        del self._addresses[broker_name]
+        self._suspects.discard(broker_name)
+        self._looked_ms.pop(broker_name, None)

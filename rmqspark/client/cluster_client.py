@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 DEFAULT_TIMEOUT_MS = 3000  # RocketMQ's mqClientApiTimeout
 KNOWN_TIMEOUT_MS = 1_000  # for a name server to say whether what it told before still holds
 AUTO_CREATE_QUEUES = 4  # RocketMQ's defaultTopicQueueNums of a producer
+_MOST_BROKERS = 1_000  # that are kept; the first are made again when they are asked for
 
 
 class ClusterClient(ClosedByWith):
@@ -197,7 +198,10 @@ class ClusterClient(ClosedByWith):
             return client
         with self._lock:
             client = BrokerClient(broker_name, lambda: self._connect(broker_name), self.timeout_ms, self.clock)
-            return self._brokers.setdefault(broker_name, client)
+            client = self._brokers.setdefault(broker_name, client)
+            if len(self._brokers) > _MOST_BROKERS:
+                del self._brokers[next(iter(self._brokers))]
+            return client
 
     def broker_at(self, broker_name: str, address: str) -> BrokerClient:
         """One of the brokers of that name, master or slave, where it is registered."""

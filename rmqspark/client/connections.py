@@ -7,7 +7,7 @@ import threading
 from collections import deque
 from concurrent.futures import Future
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from rmqspark.client.futures import at_hand
 from rmqspark.errors import AlreadyClosed, Unreachable
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rmqspark.remoting.peer_requests import Answer
 
 _PATIENCE_S = 1.0  # with those who are served before; a server that takes nothing may keep them for longer
+_MANY: Final = 1_000  # addresses: above, those where nobody is any more are let go
 
 _here = threading.local()
 
@@ -50,6 +51,11 @@ class _Slot:
     def live(self) -> BlockingConnection | None:
         connection = self._connection
         return None if connection is None or connection.closed else connection
+
+    @property
+    def is_used(self) -> bool:
+        """Whether there is a connection, or one is being made."""
+        return self.live is not None or self._connecting_pid == os.getpid()
 
     def soon(self) -> Future[BlockingConnection]:
         """It, when it is there, behind those who came before. While they are served, this waits for a moment: who comes
@@ -127,6 +133,7 @@ class Connections:
         self._access = access
         self._lock = threading.Lock()
         self._slots: dict[str, _Slot] = {}
+        self._tidy_at = _MANY
         self._closed = False
 
     def to(self, address: str, timeout_ms: int | None = None) -> BlockingConnection:
@@ -157,7 +164,15 @@ class Connections:
         with self._lock:
             if self._closed:
                 raise _closed()
+            if len(self._slots) >= self._tidy_at:
+                self._tidy()
             return self._slots.setdefault(address, _Slot(partial(self._open, address), address))
+
+    def _tidy(self) -> None:
+        """Brokers move, and whoever registers some may invent addresses. What is used at this very moment lives on by
+        itself, until its server ends it."""
+        self._slots = {address: slot for address, slot in self._slots.items() if slot.is_used}
+        self._tidy_at = 2 * len(self._slots) + _MANY
 
     def _open(self, address: str) -> BlockingConnection:
         on_request = partial(self._on_request, address) if self._on_request is not None else None

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rmqspark.client.broker_places import BrokerPlaces
+from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.routes import HEADLESS_FRESH_MS
 from rmqspark.testing.manual_clock import ManualClock
+
+if TYPE_CHECKING:
+    import pytest
 
 MASTER, SLAVE, OTHER = "10.0.0.1:10911", "10.0.0.2:10911", "10.0.0.3:10911"
 
@@ -54,3 +60,28 @@ def test_what_another_process_knows_counts_where_nobody_else_says_anything() -> 
     assert places.certain("b") == "b:1"
     places.note("c", {1: "c:2"})
     assert places.masters() == {"a": "a:1", "b": "b:1"}, "of c a slave is known"
+
+
+def test_brokers_that_were_there_once_take_no_room_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Machines get a new name each time they start, and who registers brokers may invent some. The newest are known."""
+    monkeypatch.setattr("rmqspark.client.broker_places._MOST", 10)
+    places = BrokerPlaces(ManualClock())
+    for number in range(100):
+        places.note(f"broker-{number}", {1: SLAVE})
+        places.suspect(f"broker-{number}", SLAVE)
+    assert {len(each) for each in (places._addresses, places._suspects, places._looked_ms)} == {10}
+    assert (places.address("broker-89"), places.address("broker-90")) == (None, SLAVE)
+    places.note("broker-0", {0: MASTER})  # a name server still names it
+    assert places.certain("broker-0") == MASTER
+
+
+def test_a_client_keeps_no_broker_for_each_name_it_was_ever_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who has one goes on with it; the next one of its name is like it."""
+    monkeypatch.setattr("rmqspark.client.cluster_client._MOST_BROKERS", 10)
+    with ClusterClient("127.0.0.1:9876") as client:
+        first = client.broker("broker-0")
+        assert client.broker("broker-0") is first
+        for number in range(100):
+            assert client.broker(f"broker-{number}").name == f"broker-{number}"
+        assert len(client._brokers) == 10
+        assert client.broker("broker-0").name == first.name

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rmqspark.client.connections import Connections
-from rmqspark.errors import AlreadyClosed
+from rmqspark.errors import AlreadyClosed, Unreachable
 from rmqspark.protocol.codes import ResponseCode
 from rmqspark.protocol.commands.encoding import encode_response
 from rmqspark.remoting.blocking import BlockingConnection
@@ -86,3 +86,24 @@ def test_who_comes_later_does_not_make_the_line_longer(monkeypatch: pytest.Monke
         assert later[0].result(60) is connection
         assert lines == [0]
         connections.close()
+
+
+def test_places_where_nobody_is_any_more_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Brokers move, and whoever registers some may invent addresses; a connection stays the same all along."""
+    monkeypatch.setattr("rmqspark.client.connections._MANY", 10)
+    connections = Connections(connect_timeout_ms=10_000)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        live = connections.to(address)
+        monkeypatch.setattr(connections, "_open", nobody)
+        for number in range(100):
+            with pytest.raises(Unreachable):
+                connections.to(f"10.0.0.{number}:1")
+        assert len(connections._slots) <= 40
+        assert connections.to(address) is live
+        connections.close()
+    assert live.closed
+
+
+def nobody(address: str) -> BlockingConnection:
+    raise Unreachable("nobody", address=address)
