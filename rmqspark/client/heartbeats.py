@@ -2,8 +2,8 @@
 
 One daemon thread for a whole client, started with the first producer: every 30 seconds, and at once when a broker is
 new, it sends HEART_BEAT to each broker the client uses (spec: requests, sections 5 and 8). A broker that does not
-answer is tried again the next time. Who is to be known to all brokers has them looked for each time, too. A process
-that was forked has a thread of its own from its first send on.
+answer is tried again the next time, for ten minutes. Who is to be known to all brokers has them looked for each time,
+too. A process that was forked has a thread of its own from its first send on.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ import os
 import threading
 import weakref
 from concurrent.futures import wait
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
+from rmqspark.client.futures import asked
 from rmqspark.errors import RmqError
 from rmqspark.protocol.bodies.client import HeartbeatData, ProducerData
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 INTERVAL_S = 30.0
 JOIN_S = 1.0
 GOOD_BYE_S = 3.0  # for brokers to hear of it; they also notice when the connection ends
+_MOST_MISSED: Final = 20  # heartbeats in a row, ten minutes of them
 _log = logging.getLogger(__name__)
 _all: weakref.WeakSet[Heartbeats] = weakref.WeakSet()
 
@@ -37,6 +40,7 @@ class Heartbeats:
         self._client_id = client_id
         self._groups: set[str] = set()
         self._brokers: dict[str, BrokerClient] = {}
+        self._missed: dict[str, int] = {}  # by broker: heartbeats in a row that had no answer
         self._look: Callable[[], Iterable[BrokerClient]] | None = None
         self._has_looked = True  # the last time with success
         self._stopped = False
@@ -115,8 +119,7 @@ class Heartbeats:
                 heartbeat = HeartbeatData(
                     clientID=self._client_id, producerDataSet=[ProducerData(group) for group in sorted(self._groups)]
                 )
-            for broker in brokers:
-                self._beat(broker, heartbeat)
+            self._beat(brokers, heartbeat)
 
     def _look_for_brokers(self) -> None:
         if self._look is None:
@@ -132,12 +135,28 @@ class Heartbeats:
         with self._changed:
             self._brokers = found | self._brokers
 
-    @staticmethod
-    def _beat(broker: BrokerClient, heartbeat: HeartbeatData) -> None:
-        try:
-            broker.heartbeat(heartbeat)
-        except RmqError as error:
-            _log.debug("%s takes no heartbeat: %s", broker.name, error)
+    def _beat(self, brokers: Iterable[BrokerClient], heartbeat: HeartbeatData) -> None:
+        """At all of them before the first answer is awaited: one that hangs keeps no other from hearing of it."""
+        answers = {broker.name: asked(partial(broker.submit_heartbeat, heartbeat)) for broker in brokers}
+        wait(answers.values())
+        for name, answer in answers.items():
+            self._note(name, is_answered=answer.exception() is None)
+            try:
+                answer.result().raise_for_code()
+            except RmqError as error:
+                _log.debug("%s takes no heartbeat: %s", name, error)
+
+    def _note(self, broker_name: str, *, is_answered: bool) -> None:
+        """One that has been away for long is told nothing more until it is used once more, or found: brokers may come
+        under a new name each time."""
+        with self._changed:
+            missed = 0 if is_answered else self._missed.get(broker_name, 0) + 1
+            if missed >= _MOST_MISSED:
+                self._brokers.pop(broker_name, None)
+            if 0 < missed < _MOST_MISSED:
+                self._missed[broker_name] = missed
+            else:
+                self._missed.pop(broker_name, None)
 
 
 def _begin_anew() -> None:
