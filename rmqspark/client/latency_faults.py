@@ -44,7 +44,11 @@ class LatencyFaults:
             self._until_ms.pop(broker_name, None)
 
     def failed(self, broker_name: str, now_ms: int) -> None:
-        """A send failed for a reason that lies with the broker, or on the way to it."""
+        """A send failed for a reason that lies with the broker, or on the way to it. What is over for others is
+        forgotten: some brokers never answer again."""
+        for name, until_ms in list(self._until_ms.items()):
+            if until_ms <= now_ms:
+                self._until_ms.pop(name, None)
         self._until_ms[broker_name] = now_ms + not_available_ms(FAILURE_LATENCY_MS)
 
     def is_available(self, broker_name: str, now_ms: int) -> bool:

@@ -87,3 +87,11 @@ def test_there_is_always_a_queue(events: list[tuple[str, bool, int]], avoid_slow
             faults.failed(broker, now_ms)
         assert brokers(faults, now_ms, avoid=broker) - {broker}
     assert brokers(faults, now_ms + 30_000) == {"a", "b", "c"}
+
+
+def test_brokers_that_never_answer_again_are_forgotten() -> None:
+    """They may come under a new name each time."""
+    faults = LatencyFaults(avoid_slow=False)
+    for number in range(100):
+        faults.failed(f"broker-{number}", number * 5_000)
+    assert list(faults._until_ms) == ["broker-98", "broker-99"]
