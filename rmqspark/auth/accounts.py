@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from rmqspark.store.files import FileSystem
 
 MOST_USERS: Final = 10_000
+MOST_BYTES: Final = 4 << 20
+"""Of all users as they are written, and of all rights: a slave is told both in one answer."""
 
 log = structlog.get_logger("rmqspark.auth")
 
@@ -101,7 +103,9 @@ class Accounts:
                 raise NoPermission("The user is existed")
             if len(self._users) >= MOST_USERS:
                 raise InvalidArgument(f"There are {MOST_USERS} users already.", hint="Delete those that nobody needs.")
-            await self._put_users({**self._users, user.username: user})
+            users = {**self._users, user.username: user}
+            _require_room("users", _user_table(users))
+            await self._put_users(users)
 
     async def update_user(self, info: UserInfo, *, by_super: bool) -> None:
         """Changes what is given of the user; of a super user only for another one."""
@@ -110,7 +114,10 @@ class Accounts:
             if old is None:
                 raise NoPermission("The user is not exist")
             _spare_super(old, by_super=by_super)
-            await self._put_users({**self._users, old.username: changed(old, info)})
+            users = {**self._users, old.username: changed(old, info)}
+            if info.password:  # a user can be disabled, however many there were before they had a bound
+                _require_room("users", _user_table(users))
+            await self._put_users(users)
 
     async def delete_user(self, username: str, *, by_super: bool) -> None:
         """And what it may do: that first, or the next user of the name might do it, too."""
@@ -122,10 +129,13 @@ class Accounts:
                 await self._put_users(_without(self._users, username))
 
     async def put_acl(self, subject: str | None, acl: Acl) -> None:
-        """Adds these entries to what is said of the user, in the place of those about the same."""
+        """Adds these entries to what is said of the user, in the place of those about the same. Raises InvalidArgument
+        where that would be too much."""
         async with self._changing:
             username = self._existing(subject, f"The subject of {subject} is not exist.")
-            await self._put_acls({**self._acls, username: self.rights_of(username).updated(acl)})
+            acls = {**self._acls, username: self.rights_of(username).updated(acl)}
+            _require_room("rights", _acl_table(acls))
+            await self._put_acls(acls)
 
     async def delete_acl(self, subject: str | None, kind: PolicyType, resource: Resource | None) -> None:
         """What is said of the user about this resource; without one, all of it."""
@@ -201,6 +211,15 @@ def _spare_super(user: User | None, *, by_super: bool) -> None:
     """To be asked once nobody else changes users, or somebody may have become one since."""
     if user is not None and user.is_super and not by_super:
         raise NoPermission("The super user can only be update by super user")  # also of deleting, in RocketMQ
+
+
+def _require_room(what: str, table: Body) -> None:
+    size_bytes = len(table.encode(standard=True))
+    if size_bytes > MOST_BYTES:
+        raise InvalidArgument(
+            f"All {what} together would take {size_bytes} bytes; {MOST_BYTES} are the most.",
+            hint="Delete those that nobody needs.",
+        )
 
 
 def _users_in(text: str) -> list[User]:

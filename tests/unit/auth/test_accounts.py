@@ -309,3 +309,52 @@ def test_rights_that_cannot_be(entry, words) -> None:
     with pytest.raises((NoPermission, InvalidArgument)) as caught:
         acl_of(AclInfo([PolicyInfo([entry])], "User:a"))
     assert str(caught.value) == words
+
+
+def test_users_do_not_grow_without_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also by long passwords: a slave is told all of them in one answer. Who was there before there was a bound can be
+    disabled still."""
+
+    async def change() -> None:
+        accounts = Accounts(MemoryFileSystem())
+        accounts.found([ROOT])
+        await accounts.create_user(ANN)
+        monkeypatch.setattr("rmqspark.auth.accounts.MOST_BYTES", 1)
+        with pytest.raises(InvalidArgument, match="1 are the most"):
+            await accounts.create_user(UserInfo("pass", username="bob"))
+        with pytest.raises(InvalidArgument, match="1 are the most"):
+            await accounts.update_user(UserInfo("p" * 1_000, username="ann"), by_super=True)
+        await accounts.update_user(UserInfo(userStatus="disable", username="ann"), by_super=True)
+        assert [(user.username, user.status) for user in accounts.users()] == [
+            ("ann", UserStatus.DISABLE),
+            (ROOT.username, UserStatus.ENABLE),
+        ]
+
+    asyncio.run(change())
+
+
+def test_rights_do_not_grow_without_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who may change them could name a resource after the other. What is there stays, can be changed, and makes room
+    when it goes."""
+    monkeypatch.setattr("rmqspark.auth.accounts.MOST_BYTES", 1_000)
+
+    async def fill(accounts: Accounts) -> None:
+        for number in range(1_000):
+            await accounts.put_acl("User:ann", rights(f"Topic:orders-{number}"))
+
+    async def change() -> None:
+        accounts = Accounts(files := MemoryFileSystem())
+        accounts.found([ROOT])
+        await accounts.create_user(ANN)
+        with pytest.raises(InvalidArgument, match="1000 are the most"):
+            await fill(accounts)
+        taken = len(accounts.rights_of("ann").policies[PolicyType.CUSTOM])
+        assert 1 < taken < 20
+        await accounts.put_acl("User:ann", rights("Topic:orders-0", "Sub"))
+        await accounts.delete_acl("User:ann", PolicyType.CUSTOM, Resource.parse("Topic:orders-1"))
+        await accounts.put_acl("User:ann", rights("Topic:orders-x"))
+        resources = accounts.rights_of("ann").policies[PolicyType.CUSTOM]
+        assert len(resources) == taken
+        assert Accounts(files).rights_of("ann").policies[PolicyType.CUSTOM] == resources
+
+    asyncio.run(change())
