@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 _PULLS: Final = 4  # RocketMQ's bit for them in its forbiddenTable
+_MOST_FORBIDDEN: Final = 20_000  # pairs of group and topic; they outlive their topics
 
 
 class SubscriptionGroups:
@@ -78,10 +79,15 @@ class SubscriptionGroups:
         return not self._forbidden.get(group, {}).get(topic, 0) & _PULLS
 
     def forbid_pulls(self, group: str, topic: str, now_ms: int, *, forbidden: bool) -> None:
-        """Forbids a group to read a topic by its subscription, or takes that back."""
-        topics = self._forbidden.setdefault(group, {})
-        known = topics.get(topic, 0)
+        """Forbids a group to read a topic by its subscription, or takes that back. Raises NoPermission for one too
+        many."""
+        known = self._forbidden.get(group, {}).get(topic, 0)
         bits = known | _PULLS if forbidden else known & ~_PULLS
+        if bits and not known and sum(map(len, self._forbidden.values())) >= _MOST_FORBIDDEN:
+            raise NoPermission(
+                f"This broker forbids {_MOST_FORBIDDEN} topics to groups, the most it may.", hint="Take some back."
+            )
+        topics = self._forbidden.setdefault(group, {})
         if bits:
             topics[topic] = bits
         else:

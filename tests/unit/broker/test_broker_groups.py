@@ -60,3 +60,19 @@ def test_the_table_survives_in_rocketmqs_form() -> None:
     again.load(SubscriptionGroupTable.decode(groups.table().encode()))
     assert list(again) == list(groups)
     assert again.require("billing").consumeEnable is False
+
+
+def test_what_is_forbidden_does_not_grow_without_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It outlives its topics, and there may be ever new ones. What is taken back makes room."""
+    monkeypatch.setattr("rmqspark.broker.groups._MOST_FORBIDDEN", 3)
+    groups = table_of()
+    for topic in ("a", "b", "c", "a"):
+        groups.forbid_pulls("billing", topic, 0, forbidden=True)
+    for group in ("billing", "shipping"):
+        with pytest.raises(NoPermission, match="Take some back"):
+            groups.forbid_pulls(group, "d", 0, forbidden=True)
+        groups.forbid_pulls(group, "d", 0, forbidden=False)
+    assert groups.table().forbiddenTable == {"billing": dict.fromkeys("abc", 4)}
+    groups.forbid_pulls("billing", "a", 0, forbidden=False)
+    groups.forbid_pulls("shipping", "d", 0, forbidden=True)
+    assert (groups.may_pull("shipping", "d"), groups.may_pull("billing", "a")) == (False, True)
