@@ -129,7 +129,7 @@ class HalfMessages:
 
     def check_room(self) -> None:
         """Raises Busy where one more half message would be too many."""
-        if len(self._ledger) >= self._max_open:
+        if len(self._ledger) + len(self._unread) >= self._max_open:
             raise Busy(f"{self._max_open} transactions are open here already.")
 
     def stored(self, queue_offset: int, physical_offset: int) -> None:

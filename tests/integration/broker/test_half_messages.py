@@ -272,6 +272,25 @@ def test_what_cannot_become_a_half_message_is_refused(on_broker, properties, set
     on_broker(talk, **settings)
 
 
+def test_so_many_are_open_at_most(on_broker) -> None:
+    """However fast they come: also while no reader sees them yet, because the disk hangs, say."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        with bench.broker._parts.store.publishing_together():
+            sent = [await client.send("orders", b"half", HALF, f=4) for _ in range(3)]
+            assert [answer.code for answer in sent] == [0, 0, ResponseCode.SYSTEM_BUSY]
+            assert (await end(client, sent[0], COMMIT)).code == 0
+
+        async def has_room() -> bool:
+            return (await client.send("orders", b"half", HALF, f=4)).code == 0
+
+        await eventually(has_room)
+        assert not await has_room()
+
+    on_broker(talk, max_half_messages=2)
+
+
 def test_a_batch_takes_no_half_messages(on_broker) -> None:
     """A batch is stored at once, so a message of a transaction inside it would be delivered uncommitted."""
 
