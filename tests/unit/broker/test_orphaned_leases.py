@@ -188,6 +188,20 @@ def test_one_group_does_not_wait_for_another(bench: Bench) -> None:
     assert bench.locks.take("h", "other", [other], bench.now_ms).keys() == {other}
 
 
+def test_who_is_away_is_asked_once(bench: Bench) -> None:
+    """Not for each group: each question may take seconds, in which no other broker is asked."""
+    leases = bench.locks.take("h", "m", [SECOND], bench.now_ms)
+    bench.locks.keep("h", "m", leases, bench.now_ms, coordinator="c")
+    bench.bench.clock.advance(ms=LEASE_MS + 1)
+    with capture_logs() as logs:
+        bench.round(Unreachable("away", address="c"))
+    assert bench.asked == [("c", "g", [0, 1])]
+    assert [entry["group"] for entry in logs] == ["g", "h"]
+    bench.round()
+    assert bench.asked[1:] == [("c", "g", [0, 1]), ("c", "h", [1])]
+    assert bench.given() == [0, 1]
+
+
 def test_nothing_is_moved_in_a_topic_that_was_made_anew(bench: Bench) -> None:
     """What was decided is about the one before."""
     bench.bench.clock.advance(ms=LEASE_MS + 1)
