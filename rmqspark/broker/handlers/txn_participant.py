@@ -8,7 +8,7 @@ brings it to the disk.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -30,6 +30,7 @@ from rmqspark.protocol.records.properties import Property
 from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Routes
 from rmqspark.store.appending.bulk_check import check_bulk, check_rows
+from rmqspark.told_once import ToldOnce
 from rmqspark.txn.participant.half_batch import half_of
 from rmqspark.txn.ports import Complete, Vote
 
@@ -43,8 +44,6 @@ if TYPE_CHECKING:
     from rmqspark.remoting.request import Request
     from rmqspark.txn.participant.half_batch import HalfBatch
     from rmqspark.txn.participant.resolver import Resolver
-
-_MOST_WARNED: Final = 10_000
 
 log = structlog.get_logger("rmqspark.txn")
 
@@ -69,7 +68,7 @@ class TxnParticipantHandlers:
         self._parked = parked
         self._note_broker = note_broker
         self._max_body_bytes = max_body_bytes
-        self._warned: set[tuple[str, str]] = set()
+        self._told: ToldOnce[tuple[str, str]] = ToldOnce(log, "refusals of half batches")
 
     def routes(self) -> Routes:
         return {
@@ -112,10 +111,9 @@ class TxnParticipantHandlers:
 
     def _warn_once(self, transactional_id: str, error: RmqError) -> None:
         """No honest client sends what contradicts itself, so the first of each kind is logged."""
-        key = transactional_id, type(error).__name__
-        if key not in self._warned and len(self._warned) < _MOST_WARNED:
-            self._warned.add(key)
-            log.warning("refused", transactional_id=transactional_id, error=key[1], reason=str(error))
+        kind = type(error).__name__
+        if self._told.is_news((transactional_id, kind)):
+            log.warning("refused", transactional_id=transactional_id, error=kind, reason=str(error))
 
     def _check(self, header: TxnHalfRequestHeader, bulk: RecordBatch | BulkRows) -> bool:
         """Whether any message has tags. Raises what `check_bulk` and `check_rows` raise."""

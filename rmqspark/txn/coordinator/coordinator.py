@@ -19,6 +19,7 @@ from rmqspark.errors import Busy, FlushTimeout, InvalidName, RmqError, Transacti
 from rmqspark.fault_points import fault_point
 from rmqspark.protocol.headers.txn import NO_VERSION, TxnOutcome
 from rmqspark.protocol.names import check_transactional
+from rmqspark.told_once import ToldOnce
 from rmqspark.txn.coordinator.confirmations import Confirmations
 from rmqspark.txn.coordinator.events import RunOpened
 from rmqspark.txn.coordinator.ledger import CLOCK, DRIVER, Answer, is_open
@@ -86,7 +87,7 @@ class Coordinator:
         self._pending: set[tuple[str, int]] = set()  # at the last round: ids, and their oldest version
         self._turns = Turns()
         self._proposals = Proposals()
-        self._warned: set[tuple[str, str]] = set()
+        self._told: ToldOnce[tuple[str, str]] = ToldOnce(log, "refusals of transactions")
 
     # --- requests ----------------------------------------------------------------------------------------------------
 
@@ -335,10 +336,9 @@ class Coordinator:
         return Ruling(Answer(TxnOutcome.FENCED))
 
     def _warn_once(self, transactional_id: str, error: TransactionError) -> None:
-        key = (transactional_id, type(error).__name__)
-        if key not in self._warned and len(self._warned) < 10_000:
-            self._warned.add(key)
-            log.warning("refused", transactional_id=transactional_id, error=type(error).__name__, reason=str(error))
+        kind = type(error).__name__
+        if self._told.is_news((transactional_id, kind)):
+            log.warning("refused", transactional_id=transactional_id, error=kind, reason=str(error))
 
 
 def _redirect(coordinator: str) -> Ruling:
