@@ -22,7 +22,7 @@ from rmqspark.txn.coordinator.input_leases import InputLeases
 from rmqspark.txn.coordinator.input_offsets import InputOffsets
 from rmqspark.txn.coordinator.inputs import InputReports
 from rmqspark.txn.coordinator.journal import Journal
-from rmqspark.txn.coordinator.ledger import Answer, Ledger
+from rmqspark.txn.coordinator.ledger import MAX_PEERS, Answer, Ledger
 from rmqspark.txn.coordinator.owners import Owners
 from rmqspark.txn.coordinator.remote_participant import RemoteParticipant
 from rmqspark.txn.coordinator.report import Reports
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 
 _PEERS_INTERVAL_MS: Final = 30_000
 _STATUS_TIMEOUT_MS: Final = 10_000
-_MOST_PEERS: Final = 1_000  # each is asked before an id is adopted
 
 log = structlog.get_logger("rmqspark.txn")
 
@@ -83,6 +82,7 @@ class Coordination:
         self._clock = clock
         self._here = participant_here
         self._peers_due_ms = clock.monotonic_ms()
+        self._leaves_brokers_out = False
         self.ledger = Ledger()
         self.inputs = InputReports(max_event_bytes=config.max_decision_bytes)
         self.peers = peers
@@ -175,7 +175,8 @@ class Coordination:
         """Remembers a broker that has been heard of. Raises NotWritable, TransactionError for one too many."""
         if name == self._config.broker_name or name in self.ledger.peers:
             return
-        if len(self.ledger.peers) >= _MOST_PEERS or not 0 < len(name) <= MAX_TRANSACTIONAL_ID_LENGTH:
+        known = self.ledger.peers.keys() - self._config.retired_brokers
+        if len(known) >= MAX_PEERS or not 0 < len(name) <= MAX_TRANSACTIONAL_ID_LENGTH:
             raise TransactionError(f"Broker {name[:32]!r} is not one of this cluster, or one too many.")
         self.journal.record([PeerSeen(name)])
 
@@ -224,13 +225,19 @@ class Coordination:
                     self._offsets.want(pending.decision.inputs)
 
     async def _look_around(self) -> None:
-        """Remembers every broker ever seen: it may own an id (see `owners`)."""
+        """Remembers every broker ever seen, as far as there is room: it may own an id (see `owners`). One that is left
+        out can own none from now on, for this broker does not answer when it asks around."""
         self._peers_due_ms = self._clock.monotonic_ms() + _PEERS_INTERVAL_MS
         await self.peers.refresh()
-        try:
-            self.journal.record([PeerSeen(name) for name in self.peers.names() if name not in self.ledger.peers])
-        except RmqError as error:
-            log.warning("brokers seen could not be noted", reason=str(error))
+        refusal = None
+        for name in self.peers.names():
+            try:
+                self.note_broker(name)
+            except RmqError as error:
+                refusal = error
+        if refusal is not None and not self._leaves_brokers_out:
+            log.warning("brokers seen could not be noted", reason=str(refusal))
+        self._leaves_brokers_out = refusal is not None
 
     def _participant(self, broker: str) -> ParticipantPort:
         own_name = self._config.broker_name

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
 MAX_TRANSACTIONS: Final = 20_000
 MAX_PENDING: Final = 256  # decisions of one id whose brokers have not all completed
+MAX_PEERS: Final = 1_000  # brokers ever seen, each of which is asked before an id is adopted
 _MAX_MANUAL: Final = 10  # decisions of operators, the latest, of one id
 MAX_RUNS: Final = 64  # of one id; one forgotten that comes back gets a new epoch, which costs a retry and no row
 _HEARD_EVERY_MS: Final = 10_000  # attempts of one version within so long are noted once

@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
 
-from rmqspark.errors import NotSupported, RmqError, TwoCoordinators, Unreachable
+from rmqspark.errors import NotSupported, RmqError, TransactionError, TwoCoordinators, Unreachable
 from rmqspark.protocol.bodies.txn import BrokersSeen
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.txn import NO_EPOCH, TxnFindRequestHeader, TxnFindResponseHeader
+from rmqspark.told_once import ToldOnce
+from rmqspark.txn.coordinator.ledger import MAX_PEERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -63,7 +65,7 @@ class Owners:
         self._retired = frozenset(retired)
         self.epoch_here = epoch_here
         self._adopting: dict[str, int] = {}  # id -> how many requests are asking around for it
-        self._disputed: dict[str, str] = {}  # id -> the other owner, once it was logged
+        self._told: ToldOnce[tuple[str, str]] = ToldOnce(log, "ids with two coordinators")  # id and the other one
 
     def is_mine(self, transactional_id: str) -> bool:
         """What FIND is answered: also yes while this broker is about to adopt the id."""
@@ -112,8 +114,7 @@ class Owners:
             f"Brokers {self.own_name!r} and {other!r} both coordinate the transactional id {transactional_id!r}.",
             hint="Go on with a new transactionalId, after a look at what both have committed (rmq txn describe).",
         )
-        if self._disputed.get(transactional_id) != other:
-            self._disputed[transactional_id] = other
+        if self._told.is_news((transactional_id, other)):
             log.error("two coordinators", transactional_id=transactional_id, other=other)
         raise error
 
@@ -138,6 +139,8 @@ class Owners:
             if answer.brokerName != broker:
                 raise Unreachable(f"Broker {answer.brokerName!r} answers where {broker!r} was.", address=broker)
             seen = BrokersSeen.decode(response.body).brokers
+            if len(seen) > 2 * MAX_PEERS:  # those remembered, and those listed now
+                raise TransactionError(f"Broker {broker!r} has seen {len(seen)} others, more than there may be.")
         except NotSupported:
             return _Told()
         except RmqError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from errno import ENOSPC
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -39,7 +40,7 @@ from rmqspark.testing.memory_files import MemoryFileSystem
 from rmqspark.txn.coordinator.coordination import Coordination, CoordinationConfig
 from rmqspark.txn.coordinator.events import Decided, Finished, RunOpened
 from rmqspark.txn.coordinator.input_offsets import InputOffsets
-from rmqspark.txn.coordinator.ledger import Ledger
+from rmqspark.txn.coordinator.ledger import MAX_PEERS, Ledger
 from rmqspark.txn.coordinator.owners import Adoption, Owners
 from rmqspark.txn.coordinator.remote_participant import COMPLETE_TIMEOUT_MS, VOTE_TIMEOUT_MS
 from rmqspark.txn.coordinator.rollout import FIRST_REST_MS, Rollout
@@ -558,6 +559,33 @@ def test_who_asks_for_an_owner_has_to_be_known_to_the_name_servers() -> None:
     with pytest.raises(TransactionError, match="'ghost' is not one of this cluster"):
         asyncio.run(bench.coordination.remember_broker("ghost"))
     assert list(bench.coordination.ledger.peers) == []
+
+
+def test_brokers_that_come_under_ever_new_names_do_not_fill_a_ledger() -> None:
+    """Each is asked before an id is adopted, and restated for good. That is told once; those that an operator says are
+    gone make room for others."""
+    bench = Bench()
+    peers: Any = bench.coordination.peers
+    with capture_logs() as logs:
+        for first in (0, 1_500):
+            peers.answers = dict.fromkeys(f"broker-{number}" for number in range(first, first + 1_500))
+            asyncio.run(bench.coordination._look_around())
+    assert len(bench.coordination.ledger.peers) == MAX_PEERS
+    assert [each["event"] for each in logs] == ["brokers seen could not be noted"]
+    retired = tuple(bench.coordination.ledger.peers)[1:]
+    bench.coordination._config = replace(bench.coordination._config, retired_brokers=retired)
+    peers.answers = {"another": None}
+    asyncio.run(bench.coordination._look_around())
+    assert "another" in bench.coordination.ledger.peers
+
+
+def test_a_broker_that_has_seen_more_than_there_may_be_is_not_believed() -> None:
+    """Each of them would be looked for, and nobody adopts an id where somebody is not believed."""
+    many = tuple(f"ghost-{number}" for number in range(2 * MAX_PEERS + 1))
+    peers = ScriptedPeers(b=Find(found=False, seen=many))
+    with pytest.raises(Unreachable, match="'b' may own"):
+        asyncio.run(owners(peers).adopt(T))
+    assert [broker for broker, _, _ in peers.asked] == ["b"]
 
 
 def test_an_id_that_somebody_is_about_to_use_is_not_forgotten() -> None:
