@@ -13,6 +13,7 @@ from rmqspark.protocol.names import MASTER_ID
 from rmqspark.remoting.access import OPEN
 from rmqspark.remoting.connection import AsyncConnection
 from rmqspark.remoting.registered_brokers import registered_brokers
+from rmqspark.txn.coordinator.turns import Turns
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -35,7 +36,7 @@ class Peers:
         self._access = access
         self._addresses: dict[str, str] = {}
         self._connections: dict[str, AsyncConnection] = {}
-        self._opening: dict[str, asyncio.Lock] = {}
+        self._turns = Turns()  # of those who want a connection
 
     def names(self) -> list[str]:
         """As of the last `refresh`."""
@@ -52,6 +53,7 @@ class Peers:
                 for name, broker in info.brokerAddrTable.items()
                 if MASTER_ID in broker.brokerAddrs and name != self._own_name
             }
+            self._let_go()
         return bool(found) or not self._name_servers
 
     async def listed(self, brokers: Collection[str]) -> set[str]:
@@ -75,12 +77,20 @@ class Peers:
             if not connection.closed:
                 await connection.close()
 
+    def _let_go(self) -> None:
+        """Of brokers that are gone nothing is kept: they may come under a new name each time."""
+        self._connections = {
+            name: connection
+            for name, connection in self._connections.items()
+            if name in self._addresses or not connection.closed
+        }
+
     async def _connection(self, broker: str) -> AsyncConnection:
         if broker not in self._addresses:
             await self.refresh()
         if broker not in self._addresses:
             raise unlisted(broker)
-        async with self._opening.setdefault(broker, asyncio.Lock()):  # of names that are listed: they have an end
+        async with self._turns.of(broker):
             address = self._addresses.get(broker)
             if address is None:
                 raise unlisted(broker)
