@@ -41,6 +41,12 @@ class Limits:
         "unsent answers of all connections together, above which those are closed that have waited longest",
         unit="bytes",
     )
+    max_waiting_bytes: int = setting(
+        512 * _MIB,
+        "requests kept until somebody else has answered, a coordinator say, all connections together; more are "
+        "answered SYSTEM_BUSY",
+        unit="bytes",
+    )
     max_requests_under_way: int = setting(
         16_384,
         "requests of a connection that wait for their answer; more are answered SYSTEM_BUSY. Oneway ones that wait are "

@@ -31,15 +31,16 @@ _NONE: tuple[int, int, list[int], bytes] = 0, 0, [], b""
 
 
 class Budget:
-    """Bytes that a group of connections may hold together."""
+    """Bytes that a group of connections may hold together; `what` they are, in words."""
 
-    def __init__(self, limit_bytes: int) -> None:
+    def __init__(self, limit_bytes: int, what: str = "incomplete frames") -> None:
         self._left = limit_bytes
+        self._what = what
 
     def take(self, count: int) -> None:
         """Raises Busy if that many are not left."""
         if count > self._left:
-            raise Busy("too many bytes of incomplete frames are held for all clients together")
+            raise Busy(f"too many bytes of {self._what} are held for all clients together")
         self._left -= count
 
     def give_back(self, count: int) -> None:

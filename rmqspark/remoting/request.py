@@ -24,6 +24,7 @@ from rmqspark.protocol.faults import to_response
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from rmqspark.remoting.receive import Budget
     from rmqspark.remoting.reply import Body, Buffer, Reply
     from rmqspark.remoting.response import Response
 
@@ -204,8 +205,16 @@ class Request(msgspec.Struct, Generic[H], eq=False):
         else:
             self.connection.under_way += 1
 
-    def own_body(self) -> None:
-        """Copies what lies in the receive buffer, so that it outlives the handler's first step."""
+    def own_body(self, room: Budget) -> int:
+        """Copies what lies in the receive buffer, so that it outlives the handler's first step. Returns how many bytes
+        that are, to be given back to `room`. Raises Busy where it has not so many left."""
         raw = self._raw
-        self._raw = RawCommand(raw.serialize_type, memoryview(bytes(raw.header)), memoryview(bytearray(raw.body)))
+        size_bytes = len(raw.header) + len(raw.body)
+        room.take(size_bytes)
+        try:
+            self._raw = RawCommand(raw.serialize_type, memoryview(bytes(raw.header)), memoryview(bytearray(raw.body)))
+        except MemoryError:
+            room.give_back(size_bytes)
+            raise
         self.body = self._raw.body
+        return size_bytes

@@ -8,6 +8,7 @@ the server to run.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
@@ -28,7 +29,7 @@ from rmqspark.protocol.commands.command import (
     envelope_decoder,
     peek_code,
 )
-from rmqspark.remoting.receive import command_at
+from rmqspark.remoting.receive import Budget, command_at
 from rmqspark.remoting.reply import Body, Reply
 from rmqspark.remoting.request import SERIALIZE_NAMES, Connection, Request
 from rmqspark.remoting.response import Response
@@ -111,6 +112,8 @@ class Router:
         if guard is not None:
             take_undecoded = together = None
         self.together = together
+        self.waiting = Budget(sys.maxsize)
+        """What requests are kept in whose handlers wait."""
         self._stopwatch = stopwatch
         self._now_ms: Callable[[], int] = int if stopwatch is None else stopwatch.now_ms
         self._take_undecoded = take_undecoded
@@ -203,14 +206,33 @@ class Router:
             elif isinstance(answer, Reply):
                 request.answer(answer)
             else:
-                request.own_body()
-                request.park()
-                rest = _finish(request, answer)
+                rest = self._later(request, answer)
         except Exception as error:  # noqa: BLE001 - whatever a handler raises: `fail` answers, and logs what is a bug
             request.fail(error)
         raw.header.release()  # their memory is not the handler's any more (see request.py)
         raw.body.release()
         return rest
+
+    def _later(self, request: Request[Any], answer: Awaitable[Reply | None]) -> Coroutine[Any, Any, None]:
+        """The rest of a request whose handler waits. Raises Busy where too many bytes of such requests are kept."""
+        try:
+            kept_bytes = request.own_body(self.waiting)
+        except BaseException:
+            if isinstance(answer, Coroutine):
+                answer.close()  # it has not begun
+            raise
+        request.park()
+        return self._finish(request, answer, kept_bytes)
+
+    async def _finish(self, request: Request[Any], answer: Awaitable[Reply | None], kept_bytes: int) -> None:
+        try:
+            reply = await answer
+            if reply is not None:
+                request.answer(reply)
+        except Exception as error:  # noqa: BLE001 - as in `dispatch`
+            request.fail(error)
+        finally:
+            self.waiting.give_back(kept_bytes)
 
     def refuse(self, raw: RawCommand, connection: Connection, error: RmqError) -> None:
         """Answers a request with an error without handling it. Answers of the client are delivered all the same."""
@@ -251,12 +273,3 @@ def _guarded(route: Route, guard: Guard) -> Route:
 def _unreadable(code: int, error: HeaderError) -> RmqError:
     """RocketMQ answers SYSTEM_ERROR, and so do we. Clients of requests of our own are told that it is their fault."""
     return InvalidArgument(error.message, hint=error.hint) if code in OWN_CODES else error
-
-
-async def _finish(request: Request[Any], answer: Awaitable[Reply | None]) -> None:
-    try:
-        reply = await answer
-        if reply is not None:
-            request.answer(reply)
-    except Exception as error:  # noqa: BLE001 - as in `Router.dispatch`
-        request.fail(error)

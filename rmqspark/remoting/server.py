@@ -66,6 +66,7 @@ class RemotingServer:
             check_host(host, insecure)
         self.router = router
         self.limits = limits or Limits()
+        router.waiting = Budget(self.limits.max_waiting_bytes, "requests that wait")
         self.shared_buffer = memoryview(bytearray(SHARED_BUFFER_BYTES))
         self.newcomers = Budget(self.limits.max_newcomer_bytes)
         self.buffered = Budget(self.limits.max_buffered_bytes)

@@ -315,6 +315,32 @@ def test_too_many_requests_under_way(serve: Any, raw_client: Any) -> None:
     assert client.receive()[0].opaque == 9
 
 
+def test_requests_that_wait_are_kept_up_to_a_bound(serve: Any, raw_client: Any) -> None:
+    """One too many of all connections is told so; others are served, and so is the next once there is room."""
+    waiting: list[asyncio.Future[None]] = []
+
+    async def wait(request: Request[Any]) -> Reply:
+        waiting.append(asyncio.get_running_loop().create_future())
+        await waiting[-1]
+        return Reply(body=bytes(request.body))
+
+    routes = {PARK: Route(None, wait), ECHO: Route(None, echo)}
+    served = serve(routes, limits=Limits(max_waiting_bytes=1_000_000))
+    clients = [raw_client(served.address) for _ in range(3)]
+    for number, client in enumerate(clients[:2]):
+        client.request(PARK, number, body=b"x" * 400_000)
+    served.wait_until(lambda: len(waiting) == 2)
+    clients[2].request(PARK, 2, body=b"x" * 400_000)
+    assert clients[2].receive()[0].code == ResponseCode.SYSTEM_BUSY
+    assert_serves(served, raw_client)
+    served.run(lambda: waiting[0].set_result(None))
+    assert len(clients[0].receive()[1]) == 400_000
+    clients[2].request(PARK, 3, body=b"x" * 400_000)
+    served.wait_until(lambda: len(waiting) == 3)
+    served.run(lambda: [each.set_result(None) for each in waiting[1:]])
+    assert [client.receive()[0].opaque for client in clients[1:]] == [1, 3]
+
+
 @pytest.mark.parametrize("joined", [False, True], ids=["one by one", "in one piece"])
 def test_too_many_oneway_requests_that_wait(serve: Any, raw_client: Any, joined: bool) -> None:
     """From a client that sends faster than its oneway requests are done nothing more is read until some are; others are

@@ -16,6 +16,7 @@ from rmqspark.protocol.commands.command import Buffer, Command, RawCommand, deco
 from rmqspark.protocol.commands.encoding import encode_request, encode_response
 from rmqspark.protocol.commands.frame import MAX_FRAME_BYTES
 from rmqspark.protocol.headers.txn import TxnPrepareRequestHeader
+from rmqspark.remoting.receive import Budget
 from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Router
 
@@ -315,6 +316,28 @@ def test_async_handlers_keep_body_and_fields() -> None:
     assert bytes(connection.sent[0].body) == b"body"
     assert connection.answer.fields == {"topic": "t", "other": "x"}
     assert connection.under_way == 0
+
+
+def test_requests_that_wait_have_so_much_room_together() -> None:
+    """Each is kept until its handler has gone on, in up to 16 MiB: who sends thousands must not fill the memory."""
+
+    async def handle(request: Request[Header]) -> Reply:
+        await asyncio.sleep(0)
+        return Reply(body=bytes(request.body[:1]))
+
+    router = route(handle)
+    router.waiting = Budget(10_000, "requests that wait")
+    connections = [Recorder() for _ in range(4)]
+    rests = [router.dispatch(raw_request(bytes(4_000), topic="t"), connection) for connection in connections[:3]]
+    assert rests[2] is None
+    assert connections[2].answer.code == ResponseCode.SYSTEM_BUSY
+    assert "requests that wait" in (connections[2].answer.remark or "")
+    assert [connection.under_way for connection in connections] == [1, 1, 0, 0]
+    run(rests[0])
+    run(router.dispatch(raw_request(bytes(4_000), topic="t"), connections[3]))
+    run(rests[1])
+    assert [connection.answer.code for connection in connections] == [0, 0, ResponseCode.SYSTEM_BUSY, 0]
+    assert router.waiting._left == 10_000
 
 
 def test_async_errors_become_codes() -> None:

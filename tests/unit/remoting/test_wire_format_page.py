@@ -68,5 +68,6 @@ def test_limits_are_todays() -> None:
         f"{limits.outgoing_max_bytes >> 20} MiB",
         f"{limits.max_unsent_bytes >> 20} MiB",
         f"{limits.max_requests_under_way:,}",
+        f"{limits.max_waiting_bytes >> 20} MiB | `SYSTEM_BUSY` (2)",
     ):
         assert f"| {text} |" in PAGE
