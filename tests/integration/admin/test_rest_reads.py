@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+import socket
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from rmqspark import AdminClient, Message, Producer, PullConsumer
 from rmqspark.admin.reads import topics
+from rmqspark.protocol.records.message_id import offset_msg_id, pack_host
 from rmqspark.testing import cluster
 from rmqspark.testing.rmq import Rmq
 
@@ -445,8 +447,13 @@ def test_a_slip_in_a_parameter_s_name_is_not_left_aside(rest: Rest, filled: str,
 
 def test_a_forged_id_makes_no_connection(rest: Rest, rmq: Rmq) -> None:
     """An offset id names an address, which is believed only if it is a broker's (S17)."""
-    problem = rest.problem("GET", "/api/v1/messages/7F000001000000010000000000000000", 404, "message_not_found")
-    assert "No message" in problem["detail"]
+    with socket.create_server(("127.0.0.1", 0)) as lure:
+        lure.setblocking(False)
+        forged = offset_msg_id(pack_host("127.0.0.1", lure.getsockname()[1]), 0)
+        problem = rest.problem("GET", f"/api/v1/messages/{forged}", 404, "message_not_found")
+        assert "No message" in problem["detail"]
+        with pytest.raises(BlockingIOError):
+            lure.accept()
 
 
 def test_nothing_else_than_get_is_taken_where_nothing_else_is(rest: Rest) -> None:
