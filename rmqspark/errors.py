@@ -122,6 +122,17 @@ class MissingExtra(RmqError):
         self.extra = extra
 
 
+class OtherVersion(RmqError):
+    """The processes of a Spark query have different versions of rmqspark installed."""
+
+    def __init__(self, theirs: str, ours: str, interpreter: str) -> None:
+        super().__init__(
+            f"The processes of this query have different versions of rmqspark: {theirs}, and {ours} for {interpreter}.",
+            hint="Stop it, install one version for all interpreters that Spark runs, the driver's and the workers', "
+            "and start it again.",
+        )
+
+
 # --- what is not there ----------------------------------------------------------------------------------------------
 
 

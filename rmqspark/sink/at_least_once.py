@@ -14,6 +14,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from rmqspark.sink.options import SinkOptions
 from rmqspark.spark_worker import settle
+from rmqspark.travelling import Travelling
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -23,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass
-class RowsWritten(WriterCommitMessage):
+class RowsWritten(Travelling, WriterCommitMessage):
     """What one task wrote: rows, bytes of records, and rows by queue."""
 
     rows: int

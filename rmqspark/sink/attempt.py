@@ -12,6 +12,7 @@ from rmqspark.errors import InvalidArgument
 from rmqspark.protocol.bodies.txn import HeldAttempt
 from rmqspark.protocol.names import stream_transactional_id
 from rmqspark.streaming_batch import StreamingBatch, streaming_batch
+from rmqspark.travelling import Travelling
 
 if TYPE_CHECKING:
     from rmqspark.entropy import Entropy
@@ -38,7 +39,7 @@ class Attempt(NamedTuple):
 
 
 @dataclass
-class AttemptWritten(WriterCommitMessage):
+class AttemptWritten(Travelling, WriterCommitMessage):
     """What one task leaves to the driver: who it was, what it saw, and what the brokers hold of it.
 
     `skipped`: the version is stale, and the user said that such are to be skipped. `topic`: "" where a column says it.

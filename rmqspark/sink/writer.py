@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
+from rmqspark.travelling import Travelling
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
@@ -53,7 +55,7 @@ def guarantee(options: SinkOptions) -> WriteAtLeastOnce | WriteExactlyOnce:
     return WriteExactlyOnce(options, options.transaction, run=SystemEntropy().token(16).hex())
 
 
-class RmqWriter(DataSourceArrowWriter):
+class RmqWriter(Travelling, DataSourceArrowWriter):
     """Appends a DataFrame to topics."""
 
     def __init__(self, options: SinkOptions) -> None:
@@ -69,7 +71,7 @@ class RmqWriter(DataSourceArrowWriter):
         self._guarantee.abort(messages)
 
 
-class RmqStreamWriter(DataSourceStreamArrowWriter):
+class RmqStreamWriter(Travelling, DataSourceStreamArrowWriter):
     """Appends the micro-batches of a streaming query to topics."""
 
     def __init__(self, options: SinkOptions) -> None:

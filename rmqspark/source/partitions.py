@@ -10,6 +10,7 @@ from pyspark.sql.datasource import InputPartition
 
 from rmqspark.source.queue_range import QueueRange
 from rmqspark.source.task_options import TaskOptions
+from rmqspark.travelling import Travelling
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -52,7 +53,7 @@ class Holder(NamedTuple):
 
 
 @dataclass
-class QueuePartition(InputPartition):
+class QueuePartition(Travelling, InputPartition):
     """One task's share: ranges of one or several queues of one broker, and under what each of them is read. The group
     there is the one whose offsets move when a batch with these messages is decided, "" for none."""
 

@@ -21,6 +21,8 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from rmqspark.travelling import Travelling
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from rmqspark.source.progress import Progress
 
 
-class RmqReader(DataSourceReader):
+class RmqReader(Travelling, DataSourceReader):
     """Reads topics once, from one offset of each queue to another."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
@@ -53,7 +55,7 @@ class RmqReader(DataSourceReader):
         return read(partition, self._schema)
 
 
-class RmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class RmqStreamReader(Travelling, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads topics for as long as the query runs.
 
     Options and schema are checked at whatever Spark asks first, not before: where `DataSource.streamReader` raises,

@@ -1,0 +1,69 @@
+"""What one version of rmqspark has pickled for Spark no other one takes for its own."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql.types import StructType
+
+from rmqspark import travelling
+from rmqspark.datasource import RmqDataSource
+from rmqspark.errors import OtherVersion
+from rmqspark.message_queue import MessageQueue
+from rmqspark.protocol.bodies.txn import HeldAttempt
+from rmqspark.sink.at_least_once import RowsWritten
+from rmqspark.sink.attempt import Attempt, AttemptWritten
+from rmqspark.source.partitions import DirectPartition, QueueLease, QueuePartition, StorePlace
+from rmqspark.source.queue_range import QueueRange
+from rmqspark.source.schema import default_schema
+from rmqspark.source.task_options import TaskOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+BODY = StructType().add("body", "binary")
+OPTIONS = {"namesrv": "127.0.0.1:1", "deliveryGuarantee": "exactly-once"}
+READ = (QueueRange(MessageQueue("t", "broker-a", 0), 3, 7),), (QueueLease("g", "m", 1),), TaskOptions(tags="paid")
+TRAVELS: dict[str, Callable[[], Any]] = {
+    "reader": lambda: RmqDataSource({"subscribe": "t"}).reader(default_schema()),
+    "stream reader": lambda: RmqDataSource({"subscribe": "t"}).streamReader(default_schema()),
+    "writer": lambda: RmqDataSource({"topic": "t"}).writer(BODY, False),
+    "stream writer": lambda: RmqDataSource({**OPTIONS, "topic": "t"}).streamWriter(BODY, False),
+    "partition": lambda: QueuePartition(*READ),
+    "direct partition": lambda: DirectPartition(*READ, StorePlace("/data", "9f", 1)),
+    "rows written": lambda: RowsWritten(2, 300, {"t/broker-a/0": 2}),
+    "attempt written": lambda: AttemptWritten(
+        Attempt("T", "run", 7, 0, "a", epoch=1), 2, 5, {"broker-a": HeldAttempt(0, "a", 1, 2)}, skipped=True
+    ),
+}
+
+
+@pytest.mark.parametrize("what", TRAVELS)
+def test_what_travels_arrives_as_it_was(what: str) -> None:
+    """From the driver to a task, or back."""
+    sent = TRAVELS[what]()
+    arrived = pickle.loads(pickle.dumps(sent))
+    assert type(arrived) is type(sent)
+    assert vars(arrived) == sent.__getstate__()
+
+
+@pytest.mark.parametrize("what", TRAVELS)
+def test_what_another_version_has_pickled_is_refused(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error names both versions, and the interpreter that one of them is installed for."""
+    with monkeypatch.context() as patched:
+        patched.setattr(travelling, "__version__", "9.8.7")
+        packed = pickle.dumps(TRAVELS[what]())
+    with pytest.raises(OtherVersion, match="9.8.7") as refused:
+        pickle.loads(packed)
+    assert travelling.__version__ in refused.value.message
+    assert sys.executable in refused.value.message
+    assert "install one version" in refused.value.hint
+
+
+def test_another_version_s_members_are_not_looked_at() -> None:
+    """It may have classes that are not there, and members that none of these has."""
+    with pytest.raises(OtherVersion):
+        travelling.unpacked("9.8.7", b"nothing that could be read here")
