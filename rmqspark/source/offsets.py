@@ -35,6 +35,9 @@ from rmqspark.errors import InvalidArgument
 from rmqspark.message_queue import MessageQueue
 
 VERSION = 1
+_MEMBERS = {"group", "left", "member", "topics", "v"}
+_MEMBERS_OF_TOPIC = {"brokers", "epoch"}
+_MEMBERS_OF_BROKER = {"incarnation", "incarnations", "leases", "offsets", "storeId", "topicDeleted"}
 MOST_LEFT = 10_000
 """So many queues that are read no longer an offset remembers: it is written with every batch."""
 
@@ -210,14 +213,33 @@ class Offsets:
                 hint="Run the query with the version of rmqspark that wrote it.",
             )
         try:
-            left = _from_topics("", "", document["left"]) if "left" in document else None
-            return replace(_from_topics(document["group"], document.get("member", ""), document["topics"]), left=left)
+            unknown = _unknown_members(document)
+            if not unknown:
+                left = _from_topics("", "", document["left"]) if "left" in document else None
+                offsets = _from_topics(document["group"], document.get("member", ""), document["topics"])
+                return replace(offsets, left=left)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InvalidArgument(f"The offset in the checkpoint is damaged: {error!r}.") from error
+        raise InvalidArgument(
+            f"The checkpoint was written by a later version of rmqspark: its offset has {', '.join(sorted(unknown))}.",
+            hint="Run the query with the version of rmqspark that wrote it.",
+        )
 
 
 def under_new_name(queue: MessageQueue, names: Mapping[str, str]) -> MessageQueue:
     return queue._replace(broker_name=names.get(queue.broker_name, queue.broker_name))
+
+
+def _unknown_members(document: Mapping[str, Any]) -> set[str]:
+    """Those that this version does not write. Read without them the places may mean something else, and they would be
+    gone from the next offset."""
+    unknown = {*document} - _MEMBERS
+    for topics in (document["topics"], document.get("left", {})):
+        for topic in topics.values():
+            unknown |= {*topic} - _MEMBERS_OF_TOPIC
+            for broker in topic["brokers"].values():
+                unknown |= {*broker} - _MEMBERS_OF_BROKER
+    return unknown
 
 
 def _from_topics(group: str, member: str, topics: Mapping[str, Any]) -> Offsets:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -118,4 +120,20 @@ def test_any_offset_survives_the_checkpoint(
 def test_a_foreign_or_damaged_offset_is_refused(document: dict[str, object], story: str) -> None:
     """A checkpoint of another source, another version or with a damaged file ends in words, not in wrong reads."""
     with pytest.raises(InvalidArgument, match=story):
+        Offsets.from_json(document)
+
+
+@pytest.mark.parametrize(
+    "place", [(), ("topics", "orders"), ("topics", "orders", "brokers", "broker-a"), ("left", "t")]
+)
+def test_what_a_later_version_has_to_say_of_an_offset_is_not_passed_over(place: tuple[str, ...]) -> None:
+    """Read without it the places may mean others; the error says who can read it."""
+    left = {"t": {"brokers": {"broker-a": {"incarnation": 1, "offsets": {"0": 5}, "storeId": "9f"}}, "epoch": 0}}
+    document = copy.deepcopy({**DOCUMENT, "left": left})
+    Offsets.from_json(document)
+    within: Any = document
+    for name in place:
+        within = within[name]
+    within["skipped"] = [12]
+    with pytest.raises(InvalidArgument, match="later version of rmqspark: its offset has skipped.*that wrote it"):
         Offsets.from_json(document)
