@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from rmqspark.store.recovery.scan import Damage
 
 _DLEDGER: Final = "dledger-"  # and the broker's id in its group
+_IN_ROCKSDB: Final = ("topics", "subscriptionGroups", "consumerOffsets", "metadata", "rdb")  # under config/
 
 log = structlog.get_logger("rmqspark.store")
 
@@ -62,6 +63,7 @@ class Storeys:
         self._config = config
         self.files = files
         _refuse_dledgers_log(files)
+        _refuse_rocksdbs_tables(files)
         self._lay_ground(entropy)
         self._lay_log(clock)
         self.writer = Writer(config, self.log, self.queues, self.index, self.dispatcher, self.gate, clock)
@@ -175,4 +177,16 @@ def _refuse_dledgers_log(files: FileSystem) -> None:
         raise StoreError(
             f"The log of this store is in {found[0]}/, where RocketMQ's DLedger keeps it: that is not read.",
             hint="Give this broker a directory of its own, and have RocketMQ's broker serve what is here.",
+        )
+
+
+def _refuse_rocksdbs_tables(files: FileSystem) -> None:
+    """What is there of them as JSON is older, if anything: groups would be made anew by use, and begin where they have
+    never been."""
+    found = [name for name in _IN_ROCKSDB if files.exists(f"config/{name}/CURRENT")]
+    if found:
+        raise StoreError(
+            f"RocketMQ keeps tables of this store in RocksDB, in config/{found[0]}/: that is not read.",
+            hint="Have its broker write topics, subscriptionGroups and consumerOffsets as JSON "
+            f"(mqadmin rocksDBConfigToJson), then move {' and '.join(found)} out of config/.",
         )

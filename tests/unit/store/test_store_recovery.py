@@ -599,6 +599,21 @@ def test_a_store_whose_log_is_dledgers_is_left_alone() -> None:
     assert bench.content("consumequeue") == before
 
 
+@pytest.mark.parametrize("table", ["topics", "subscriptionGroups", "consumerOffsets", "metadata", "rdb"])
+def test_a_store_whose_tables_are_in_rocksdb_is_left_alone(table: str) -> None:
+    """Groups would begin anew, or where files that RocketMQ writes no more say. Moved away, it opens."""
+    bench = filled(CLEAN)
+    messages = all_bodies(bench)
+    bench.store.close()
+    make_directories(bench.files, f"config/{table}")
+    write_whole(bench.files, f"config/{table}/CURRENT", b"MANIFEST-000005\n")
+    with pytest.raises(StoreError, match=f"config/{table}/.*rocksDBConfigToJson"):
+        bench.open()
+    bench.files.rename(f"config/{table}", f"{table}-before")
+    bench.open()
+    assert all_bodies(bench) == messages
+
+
 def test_deleted_topics_are_gone() -> None:
     """A deleted topic has no queues, not after a restart either; when it is made again it starts at offset 0."""
     bench = filled(CLEAN)
