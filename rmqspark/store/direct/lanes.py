@@ -19,6 +19,7 @@ from rmqspark.errors import StoreError
 from rmqspark.protocol.commands.frame import MAX_FRAME_BYTES
 from rmqspark.protocol.records.record import MIN_RECORD_BYTES
 from rmqspark.store.queues.consume_queue import NO_MESSAGE_SIZE
+from rmqspark.store.reading.wanted_entries import may_have_tags
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -107,7 +108,7 @@ class Lane:
         sizes = entries["size"].astype(np.int64)
         chosen = sizes != NO_MESSAGE_SIZE
         if self._wanted is not None:
-            chosen &= np.isin(entries["tags_code"].astype(np.int32), self._wanted)
+            chosen &= may_have_tags(entries, self._wanted)
         queue_offsets = np.arange(self._at, self._at + len(entries))
         physical_offsets = entries["physical_offset"].astype(np.int64)
         block = Block(physical_offsets, sizes, queue_offsets, np.full(len(entries), self.number))

@@ -15,6 +15,7 @@ import numpy as np
 from rmqspark.store.inspection.findings import MOST_PER_KIND, Finding, Kind, QueueFigures
 from rmqspark.store.queues.consume_queue import ENTRY_BYTES, ENTRY_DTYPE, NO_MESSAGE_SIZE
 from rmqspark.store.queues.consume_queues import queue_directory
+from rmqspark.store.reading.wanted_entries import ELSEWHERE_BELOW
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from rmqspark.store.queues.consume_queue import ConsumeQueue, Entries
 
 _CHUNK_ENTRIES: Final = 1 << 16
-_EXT_ADDRESS_BELOW: Final = -(1 << 31)  # a tags code that leads into RocketMQ's consumequeue_ext instead
 
 
 class QueueCheck:
@@ -111,7 +111,7 @@ class QueueCheck:
         differs = (stored["physical_offset"] != expected["physical_offset"]) | (stored["size"] != expected["size"])
         if not self._queue.delay_ms:
             codes = stored["tags_code"]
-            differs |= (codes != expected["tags_code"]) & (codes >= _EXT_ADDRESS_BELOW)
+            differs |= (codes != expected["tags_code"]) & (codes >= ELSEWHERE_BELOW)
         if not differs.any():
             return
         is_missing = differs & (stored["size"] == 0) & (stored["physical_offset"] == 0)

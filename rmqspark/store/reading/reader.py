@@ -18,10 +18,10 @@ from rmqspark.protocol.records.record import MIN_RECORD_BYTES, SIZE_MAGIC_PLACE
 from rmqspark.store.queues.consume_queue import ENTRY_BYTES, ENTRY_DTYPE
 from rmqspark.store.reading.collect import Collector
 from rmqspark.store.reading.filtered_scan import FilteredScan, Found, Limits, RecordFilter
-from rmqspark.store.reading.wanted_entries import as_wanted, has_message, rows_wanted
+from rmqspark.store.reading.wanted_entries import ELSEWHERE_BELOW, as_wanted, has_message, rows_wanted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from rmqspark.protocol.buffers.spans import Positions
     from rmqspark.store.log.commit_log import CommitLog
@@ -198,7 +198,7 @@ class Reader:
         physical_offset, size, tags_code = queue.entry(queue_offset)
         if not has_message(self._log, physical_offset, size):
             return None
-        if tag_codes is not None and _as_int32(tags_code) not in map(_as_int32, tag_codes):
+        if tag_codes is not None and not _may_be_one_of(tags_code, tag_codes):
             return None
         record = self._log.segments.read(physical_offset, size)
         stored_size, _, stored_offset = SIZE_MAGIC_PLACE.unpack_from(record)
@@ -278,6 +278,11 @@ def _entries_at(queue: ConsumeQueue, queue_offsets: Sequence[int]) -> Entries:
         found: Entries = queue.entries(first, last + 1)[np.asarray(queue_offsets) - first]
         return found
     return np.array([queue.entry(queue_offset) for queue_offset in queue_offsets], ENTRY_DTYPE)
+
+
+def _may_be_one_of(code: int, wanted: Iterable[int]) -> bool:
+    """`may_have_tags` of one."""
+    return code < ELSEWHERE_BELOW or _as_int32(code) in map(_as_int32, wanted)
 
 
 def _as_int32(code: int) -> int:

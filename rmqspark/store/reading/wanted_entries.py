@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from rmqspark.store.queues.consume_queue import Entries
 
 _FEW_TAGS: Final = 8  # so many comparisons cost less than one look into a sorted array
+ELSEWHERE_BELOW: Final = -(1 << 31)
+"""A tags code below this is none, but a place in RocketMQ's consumequeue_ext (its enableConsumeQueueExt), which is not
+read. Whoever asks for tags looks at those of the messages anyway: hash codes deceive."""
 
 
 def as_wanted(tag_codes: Iterable[int] | None) -> NDArray[np.int32] | None:
@@ -54,8 +57,15 @@ def rows_wanted(log: CommitLog, entries: Entries, wanted: NDArray[np.int32] | No
     if wanted is None:
         rows = np.flatnonzero(there)
         return rows, len(rows) > 0
-    matches = there & _is_one_of(entries["tags_code"].astype(np.int32), wanted)
+    matches = there & may_have_tags(entries, wanted)
     return np.flatnonzero(matches), bool(there.any())
+
+
+def may_have_tags(entries: Entries, wanted: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Which of these entries may be of messages with one of these tags."""
+    codes = entries["tags_code"]
+    may: NDArray[np.bool_] = _is_one_of(codes.astype(np.int32), wanted) | (codes < ELSEWHERE_BELOW)
+    return may
 
 
 def _is_one_of(codes: NDArray[np.int32], wanted: NDArray[np.int32]) -> NDArray[np.bool_]:

@@ -135,6 +135,16 @@ def test_what_the_broker_holds_in_memory_is_unread() -> None:
     assert read(bench, Wanted("t", 0, 1, 3)) == [(0, 1, b"second"), (0, 2, b"third")]
 
 
+def test_messages_whose_tags_are_in_rocketmqs_extension_are_read() -> None:
+    """Their entries say where their tags code is; the reader looks at the tags themselves."""
+    bench = closed(several())
+    file = bench.files.open("consumequeue/t/0/00000000000000000000")
+    file.pwrite((-(1 << 63)).to_bytes(8, "big", signed=True), 2 * ENTRY.size + 12)
+    file.close()
+    found = read(bench, Wanted("t", 0, 0, 12), tags=["odd"])
+    assert [offset for _, offset, _ in found] == [1, 2, 3, 5, 7, 9, 11]  # type: ignore[misc]
+
+
 def test_tags_are_filtered_by_hash() -> None:
     """Only records whose queue entry has the hash of a wanted tag are read."""
     found = read(closed(several()), Wanted("t", 0, 0, 12), tags=["odd"])

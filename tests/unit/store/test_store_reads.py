@@ -85,6 +85,29 @@ def test_tags(bench: StoreBench, tags: str) -> None:
     assert found(in_bulk.body, len(in_bulk.sizes)) == expected
 
 
+@pytest.mark.parametrize("max_count", [1, 100])
+def test_messages_whose_tags_are_in_rocketmqs_extension_are_handed_out(max_count: int) -> None:
+    """With enableConsumeQueueExt entries say where tags codes are, in files that are not read. Whoever asked for tags
+    looks at the message's own; passed over, it would be lost to him."""
+    bench = StoreBench()
+    bench.send("t", 0, b"m0", b"m1", b"m2", b"m3", tags="a")
+    bench.store.close()
+    file = bench.files.open("consumequeue/t/0/00000000000000000000")
+    for row in (1, 3):
+        file.pwrite((-(1 << 63) + 46 * row).to_bytes(8, "big", signed=True), row * ENTRY_BYTES + 12)
+    file.close()
+    bench.open()
+    for tag, expected in (("b", [b"m1", b"m3"]), ("a", [b"m0", b"m1", b"m2", b"m3"])):
+        codes = frozenset([tags_code(tag)])
+        offset, seen = 0, []
+        while offset < 4:
+            result = bench.store.read("t", 0, offset, max_count=max_count, max_bytes=EVERYTHING, tag_codes=codes)
+            seen += found(result.body, result.count)
+            offset = result.next_offset
+        in_bulk = bench.store.read_bulk("t", 0, 0, 4, max_count=100, max_bytes=EVERYTHING, tag_codes=codes)
+        assert seen == found(in_bulk.body, len(in_bulk.sizes)) == expected
+
+
 def test_reading_on_with_tags_misses_nothing(bench: StoreBench) -> None:
     """Whatever the limits, reading on from the offset returned brings every matching message once."""
     codes = frozenset([tags_code("b")])
