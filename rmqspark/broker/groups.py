@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from rmqspark.broker.possible_names import PossibleNames
 from rmqspark.broker.room import require_room
 from rmqspark.errors import GroupNotFound, NoPermission
 from rmqspark.protocol.bodies.admin import SubscriptionGroupConfig, SubscriptionGroupTable
@@ -32,6 +33,7 @@ class SubscriptionGroups:
         self._max_groups = max_groups
         self._groups = {name: SubscriptionGroupConfig(groupName=name) for name in sorted(PREDEFINED_GROUPS)}
         self._forbidden: dict[str, dict[str, int]] = {}  # by group and topic
+        self._names = PossibleNames(check_group)
 
     @property
     def revision(self) -> int:
@@ -127,18 +129,18 @@ class SubscriptionGroups:
         return SubscriptionGroupTable(dict(self._groups), forbidden, self.version)
 
     def follow(self, table: SubscriptionGroupTable, now_ms: int) -> None:
-        """Becomes what a master's table is. Raises InvalidName."""
+        """Becomes what a master's table is."""
         told = {
-            check_group(name): msgspec.structs.replace(config, groupName=name)
-            for name, config in table.subscriptionGroupTable.items()
+            name: msgspec.structs.replace(config, groupName=name)
+            for name, config in self._names.of(table.subscriptionGroupTable).items()
         }
         if told != self._groups or table.forbiddenTable != self._forbidden:
             self._groups, self._forbidden = told, table.forbiddenTable
             self.version = self.version.next(now_ms)
 
     def load(self, table: SubscriptionGroupTable) -> None:
-        """Takes over a stored table. Raises InvalidName for names no group may have."""
-        for name, config in table.subscriptionGroupTable.items():
-            self._groups[check_group(name)] = msgspec.structs.replace(config, groupName=name)
+        """Takes over a stored table, but for names that no group may have."""
+        for name, config in self._names.of(table.subscriptionGroupTable).items():
+            self._groups[name] = msgspec.structs.replace(config, groupName=name)
         self._forbidden = table.forbiddenTable
         self.version = table.dataVersion

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from rmqspark.broker.possible_names import PossibleNames
 from rmqspark.broker.room import require_room
 from rmqspark.errors import InvalidQueue, NoPermission, TopicNotFound
 from rmqspark.protocol.bodies.route import DataVersion, RegisterBrokerBody, TopicConfig, TopicConfigTable
@@ -60,6 +61,7 @@ class TopicTable:
         self._auto_creates = auto_creates
         self._topics: dict[str, TopicConfig] = {}
         self._own_names: set[str] = set()
+        self._names = PossibleNames(_check_kept)
 
     @property
     def revision(self) -> int:
@@ -190,10 +192,10 @@ class TopicTable:
 
     def follow(self, table: TopicConfigTable, groups: Container[str], now_ms: int) -> None:
         """Becomes what a master's table is; what a broker needs itself, and retry topics of the groups that there are,
-        stay. Raises InvalidName."""
+        stay."""
         told = {
-            _check_kept(name): msgspec.structs.replace(config, topicName=name)
-            for name, config in table.topicConfigTable.items()
+            name: msgspec.structs.replace(config, topicName=name)
+            for name, config in self._names.of(table.topicConfigTable).items()
         }
         own = {name: config for name, config in self._topics.items() if self._is_own(name, groups) and name not in told}
         if own | told != self._topics:
@@ -204,9 +206,9 @@ class TopicTable:
         return name in self._own_names or (name.startswith(RETRY_PREFIX) and name.removeprefix(RETRY_PREFIX) in groups)
 
     def load(self, table: TopicConfigTable) -> None:
-        """Takes over a stored table. Raises InvalidName for a name that must not become a directory."""
-        for name, config in table.topicConfigTable.items():
-            self._topics[_check_kept(name)] = msgspec.structs.replace(config, topicName=name)
+        """Takes over a stored table, but for names that must not become directories."""
+        for name, config in self._names.of(table.topicConfigTable).items():
+            self._topics[name] = msgspec.structs.replace(config, topicName=name)
         self.version = table.dataVersion
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from structlog.testing import capture_logs
 
 from rmqspark.broker.groups import SubscriptionGroups
 from rmqspark.errors import GroupNotFound, InvalidName, NoPermission
@@ -44,12 +45,16 @@ def test_a_broker_has_a_bounded_number_of_groups() -> None:
 
 
 def test_names_no_group_may_have_are_refused() -> None:
-    """From requests as from planted files."""
+    """In requests. In a table, as that of a RocketMQ broker may have them, they are left out, and named in the log."""
     groups = table_of()
     with pytest.raises(InvalidName):
         groups.find_or_create("../x", 0)
-    with pytest.raises(InvalidName):
-        groups.load(SubscriptionGroupTable({"a/b": SubscriptionGroupConfig()}))
+    told = SubscriptionGroupTable({name: SubscriptionGroupConfig() for name in ("a/b", "g" * 121, "billing")})
+    with capture_logs() as logs:
+        groups.load(told)
+    assert [groups.get(name) for name in ("a/b", "g" * 121)] == [None, None]
+    assert groups.require("billing").groupName == "billing"
+    assert ["a/b" in logs[0]["reason"], "121 characters" in logs[1]["reason"]] == [True, True]
 
 
 def test_the_table_survives_in_rocketmqs_form() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from structlog.testing import capture_logs
 
 from rmqspark.broker.attributes import change_attributes
 from rmqspark.broker.config import BrokerConfig
@@ -143,12 +144,15 @@ def test_a_broker_has_a_bounded_number_of_topics() -> None:
 
 @pytest.mark.parametrize("name", ["../../etc", "a/b", "", "a" * 128, "ü"])
 def test_names_that_could_leave_the_store_are_refused(name: str) -> None:
-    """From a request as from a planted file."""
+    """From a request; what a planted file says of one is left out, and named in the log."""
     topics = table_of()
     with pytest.raises(InvalidName):
         topics.put(TopicConfig(topicName=name), NOW_MS)
-    with pytest.raises(InvalidName):
-        topics.load(TopicConfigTable({name: TopicConfig(topicName="fine")}))
+    with capture_logs() as logs:
+        topics.load(TopicConfigTable({name: TopicConfig(topicName="fine"), "orders": TopicConfig()}))
+    assert (topics.get(name), topics.get("fine")) == (None, None)
+    assert topics.require("orders").topicName == "orders"
+    assert [entry["log_level"] for entry in logs] == ["warning"]
 
 
 def test_the_table_survives_in_rocketmqs_form() -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+from structlog.testing import capture_logs
 
 from rmqspark.broker.delays.delay_table import DelayTable
 from rmqspark.broker.groups import SubscriptionGroups
 from rmqspark.broker.handlers.on_slaves import MASTERS_ONLY, refusing_on_slaves
 from rmqspark.broker.offsets import ConsumerOffsets
 from rmqspark.broker.topics import TopicTable
-from rmqspark.errors import InvalidName, NotWritable
+from rmqspark.errors import NotWritable
 from rmqspark.protocol.bodies.admin import (
     ConsumerOffsetTable,
     DelayOffsetTable,
@@ -43,12 +44,18 @@ def test_topics_come_and_go_with_the_masters() -> None:
     assert table.revision > revision
 
 
-def test_a_masters_topic_that_must_not_become_a_directory_is_refused() -> None:
-    """A slave believes its master about its topics, not about paths."""
+def test_a_masters_topics_and_groups_that_nothing_can_be_called_are_left_out() -> None:
+    """A slave believes its master about its topics, not about paths; all others follow, and the log says it once."""
     table = TopicTable(max_topics=99, now_ms=0)
-    with pytest.raises(InvalidName):
-        table.follow(topics("../../etc"), (), 1)
-    assert len(table) == 0
+    groups = SubscriptionGroups(auto_create=True, max_groups=9, now_ms=0)
+    told = SubscriptionGroupTable({name: SubscriptionGroupConfig() for name in ("my.group", "g")})
+    with capture_logs() as logs:
+        for now_ms in (1, 2):
+            table.follow(topics("../../etc", "orders"), (), now_ms)
+            groups.follow(told, now_ms)
+    assert [config.topicName for config in table] == ["orders"]
+    assert [config.groupName for config in groups] == ["g"]
+    assert (table.revision, groups.revision, len(logs)) == (1, 1, 2)
 
 
 def test_groups_become_the_masters() -> None:
