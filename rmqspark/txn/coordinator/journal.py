@@ -49,6 +49,7 @@ _QUEUE: Final = 0
 _READ_BYTES: Final = 1 << 20
 _READ_COUNT: Final = 4_096
 _RESTATED_AT_ONCE: Final = 256
+_WRITTEN_LATER: Final = "If a later version of rmqspark has run here, start that one again: it goes on from here."
 _PROMISES: Final = (RunOpened, EpochClosed, Decided, PeerSeen)  # what an answer may rest on; see `_is_promise`
 
 log = structlog.get_logger("rmqspark.txn")
@@ -155,17 +156,28 @@ class Journal:
 
     def replay(self) -> None:
         """Applies all events there are, before the first is written. Raises DamagedFile for one nobody can read."""
-        low, high = self._bounds()
-        noted = self._noted_start()
-        is_ours = noted is not None and noted.incarnation == self._store.incarnation
-        self._start = noted.queueOffset if noted and is_ours and low <= noted.queueOffset <= high else low
+        self._start = self._find_start()
         self._start_physical = self._promised_end = self._store.end_offset  # of the last run, slaves may lack some
         for queue_offset, physical_offset, body in self.scan(self._start):
             self._start_physical = min(self._start_physical, physical_offset)
             try:
                 self._apply(decode_event(body))
             except DecodeError as error:
-                raise _unreadable(queue_offset, error, "Was it written by a later version of rmqspark?") from error
+                raise _unreadable(queue_offset, error, _WRITTEN_LATER) from error
+
+    def _find_start(self) -> int:
+        """As noted in this log, else all there is."""
+        low, high = self._bounds()
+        noted = self._noted_start()
+        first = noted.queueOffset if noted else 0
+        if low > first:  # another broker has had the store, or this is the copy of a master's that has not all of it
+            log.error(
+                "the ledger may lack its beginning: a batch decided there that is run again is written again",
+                first=first,
+                next=low,
+            )
+        is_ours = noted is not None and noted.incarnation == self._store.incarnation
+        return noted.queueOffset if noted and is_ours and low <= noted.queueOffset <= high else low
 
     def _noted_start(self) -> _Start | None:
         """None where nothing is noted, or nothing that can be read: then all there is has to be."""

@@ -178,6 +178,6 @@ class HalfStore:
             except DecodeError as error:
                 raise DamagedFile(
                     f"Event {record.queue_offset} of {OP_HALF_BATCH_TOPIC} cannot be read: {error}",
-                    hint="Was it written by a later version of rmqspark?",
+                    hint="If a later version of rmqspark has run here, start that one again: it goes on from here.",
                 ) from error
         return found

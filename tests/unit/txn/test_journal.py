@@ -275,6 +275,30 @@ async def test_an_idle_id_survives_the_retention_of_the_log(desk: Desk) -> None:
 
 
 @awaited
+async def test_a_ledger_that_has_expired_is_missed(desk: Desk) -> None:
+    """RocketMQ's broker, which has served from the store meanwhile, knows nothing of what has to stay. Where all is as
+    it should be, nothing is said."""
+
+    def missed() -> bool:
+        desk.store.close()
+        with capture_logs() as logs:
+            desk.open()
+        return any(entry["event"].startswith("the ledger may lack its beginning") for entry in logs)
+
+    desk.journal.record([opened()])
+    desk.fill(20 << 10)
+    await desk.restate()
+    desk.fill(40 << 10)
+    desk.clock.advance(hours=24)
+    desk.expire()
+    assert (missed(), T in desk.ledger) == (False, True)
+    desk.store.checkpoint()
+    for _ in range(9):
+        desk.store.expire(desk.clock.now_ms())
+    assert (missed(), T in desk.ledger) == (True, False)
+
+
+@awaited
 async def test_an_audit_goes_back_as_far_as_the_log(desk: Desk) -> None:
     """Batches whose records have expired are told of no more; those that came since are."""
     rollout = Rollout(desk.ledger, pytest.fail, desk.clock, lambda: pytest.fail("nothing is completed"))
