@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 _TIMEOUT_MS: Final = 3_000
 _QUEUES_OF_A_REQUEST: Final = 1_000
+_AWAY: Final = "Start it again. If it is gone for good, name it in retired_brokers."
+_WRONG_VERSION: Final = "Start the version of rmqspark there again that decided: what runs there now cannot say it."
 
 log = structlog.get_logger("rmqspark.broker")
 
@@ -136,6 +138,6 @@ class OrphanedLeases:
                 coordinator=coordinator,
                 group=group,
                 reason=error.message,
-                hint="Start it again. If it is gone for good, name it in retired_brokers.",
+                hint=_WRONG_VERSION if isinstance(error, NotSupported) else _AWAY,
             )
         self._waiting[coordinator, group] = error.message

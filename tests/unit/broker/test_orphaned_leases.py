@@ -148,6 +148,22 @@ def test_who_does_not_say_is_asked_again(bench: Bench, error: Exception) -> None
     assert len(bench.asked) == 3
 
 
+@pytest.mark.parametrize(
+    ("error", "story"),
+    [
+        (Unreachable("away", address="c"), "retired_brokers"),
+        (NotSupported("request type 30023 not supported"), "the version of rmqspark"),
+    ],
+)
+def test_it_is_said_what_would_help(bench: Bench, error: Exception, story: str) -> None:
+    """Who has gone back to an earlier version is not gone for good: another broker would take its transactional ids."""
+    bench.bench.clock.advance(ms=LEASE_MS + 1)
+    with capture_logs() as logs:
+        bench.round(error)
+    assert [story in entry["hint"] for entry in logs] == [True]
+    assert ("retired_brokers" in logs[0]["hint"]) is isinstance(error, Unreachable)
+
+
 def test_another_broker_at_its_address_is_not_believed(bench: Bench) -> None:
     """It knows nothing of what was decided, and says so. Addresses change hands."""
     bench.bench.clock.advance(ms=LEASE_MS + 1)
