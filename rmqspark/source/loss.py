@@ -26,11 +26,12 @@ _log = logging.getLogger(__name__)
 
 
 class Loss(NamedTuple):
-    """One queue whose messages up to `position` cannot be accounted for any more; `story` says why."""
+    """One queue whose messages up to `position` cannot be accounted for any more, why, and what to do then."""
 
     queue: MessageQueue
     position: int
     story: str
+    hint: str = HINT
 
     def __str__(self) -> str:
         return f"Queue {self.queue} was read up to offset {self.position}, but {self.story}"
@@ -78,7 +79,7 @@ def _renumbered(
     """`due`: the queues of which it is to be told now that their store lost its end."""
     shown = snapshot.shown_stores()
     return [
-        Loss(queue, position, _replacement(before, now))
+        Loss(queue, position, _replacement(before, now), _way_on(before, now, known.group))
         for queue, position in sorted(positions.items())
         if (before := known.store_of(queue)).begins_anew(now := shown.get((queue.topic, queue.broker_name), before))
         or (before.incarnation != now.incarnation and queue in due)
@@ -128,11 +129,21 @@ def _replacement(before: StoreIdentity, now: StoreIdentity) -> str:
     )
 
 
+def _way_on(before: StoreIdentity, now: StoreIdentity, group: str) -> str:
+    """RocketMQ's brokers do not say which store they serve: it may be the same, with the same offsets."""
+    if bool(before.store_id) == bool(now.store_id):
+        return HINT
+    return (
+        "If RocketMQ's broker and ours serve one store in turns, start it where its group has come: with another "
+        f"checkpointLocation, group={group}, startingOffsets=group. With failOnDataLoss=false all is read once more."
+    )
+
+
 def bear(losses: list[Loss], *, tolerant: bool) -> None:
     """What failOnDataLoss says to losses: DataLoss, which names the first and counts the others, or a warning each."""
     if losses and not tolerant:
         more = f" {len(losses) - 1} more queues are affected." if len(losses) > 1 else ""
-        raise DataLoss(f"{losses[0]}{more}", hint=HINT)
+        raise DataLoss(f"{losses[0]}{more}", hint=losses[0].hint)
     for loss in losses:
         _log.warning("%s failOnDataLoss is false: the query goes on with what is there.", loss)
 

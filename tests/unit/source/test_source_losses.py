@@ -55,6 +55,17 @@ LOSSES = [
 ]
 
 
+@pytest.mark.parametrize(("before", "now"), [(StoreIdentity(), STORE), (STORE, StoreIdentity())])
+def test_one_store_that_rocketmqs_broker_and_ours_serve_in_turns(before: StoreIdentity, now: StoreIdentity) -> None:
+    """RocketMQ's says nothing of its store. The error names what reads nothing twice: failOnDataLoss=false would read
+    all of it once more."""
+    start = at({Q0: 50}, before)
+    with pytest.raises(DataLoss, match="another store") as ended:
+        progress(Cluster({Q0: 60}, store=now)).latest(start, None)
+    assert f"another checkpointLocation, group={start.group}, startingOffsets=group." in ended.value.hint
+    assert progress(Cluster({Q0: 60}, store=now), fail_on_data_loss=False).latest(start, None).positions == {Q0: 0}
+
+
 def test_a_deletion_that_is_told_no_more_is_none() -> None:
     """RocketMQ leaves it out when it writes the broker's table: what was read before is not read once more."""
     start = at({Q0: 50}, StoreIdentity("s", 1, 8))
