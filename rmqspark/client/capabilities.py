@@ -21,6 +21,11 @@ class StoreLife(NamedTuple):
     store_id: str
     incarnation: int
 
+    def is_another(self, now: StoreLife) -> bool:
+        """Whether that is another store, and not perhaps this one: RocketMQ's broker, which may have taken our broker's
+        place, or the other way round, does not say which it serves."""
+        return self.store_id != now.store_id and bool(self.store_id) and bool(now.store_id)
+
     def require(self, now: StoreLife, broker_name: str) -> None:
         """Raises StoreReplaced where those of the broker are of something else by now."""
         if now.store_id != self.store_id:

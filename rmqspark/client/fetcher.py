@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from rmqspark.client.broker_client import BrokerClient
     from rmqspark.client.bulk import BulkChunk
-    from rmqspark.client.capabilities import Capabilities
+    from rmqspark.client.capabilities import Capabilities, StoreLife
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.client.cursor import Cursor
     from rmqspark.client.pull_request import PullResult
@@ -143,7 +143,7 @@ class Fetcher:
         try:
             known.require(able.life, broker.name)
         except StoreReplaced as error:
-            return self._elsewhere(broker, cursor, error.message, is_another=known.store_id != able.store_id)
+            return self._elsewhere(broker, cursor, error.message, known, able.life)
         in_bulk = able.reads_in_bulk(self._sql) and not self._looks_for_reset(cursor)
         if cursor.ask(bulk=in_bulk) is Ask.BULK:
             return self._ask_bulk(broker, cursor)
@@ -160,17 +160,17 @@ class Fetcher:
         return then(future, lambda result: _from_pull(result, queue, queue_offset, deleted_ms))
 
     def _elsewhere(
-        self, broker: BrokerClient, cursor: Cursor, why: str, *, is_another: bool
+        self, broker: BrokerClient, cursor: Cursor, why: str, known: StoreLife, now: StoreLife
     ) -> Future[Fetched | Reset]:
         """Behind what was read last, where that is in its place still: so is all before it then. Who has read nothing
         yet goes on if the queue ends there: hardly has as much come as was lost. Else an error."""
         cursor.ask(bulk=False)
-        if is_another:
-            return self._moved(cursor, why, is_another=True)
+        moved = partial(self._moved, cursor, why, is_another=known.store_id != now.store_id)
+        if known.is_another(now):
+            return moved()
         last, position = cursor.read_last, cursor.position or 0
         if last is None or last.queue_offset >= position:  # it was taken back
             end = self.end_of(cursor.queue, "latest")
-            moved = partial(self._moved, cursor, why, is_another=False)
             return after(end, lambda offset: at_hand(Reset(position)) if offset == position else moved())
         future = broker.submit_pull(
             cursor.queue, last.queue_offset, group=self._group or NO_GROUP, max_count=1, tags=self._tags, sql=self._sql
@@ -182,7 +182,7 @@ class Fetcher:
             there = received_all(result.records, broker.name) if result.status is PullStatus.FOUND else []
             if [Read.of(each) for each in there] == [last]:
                 return at_hand(Reset(last.queue_offset + 1))
-            return self._moved(cursor, why, is_another=False)
+            return moved()
 
         return after(future, follow)
 

@@ -163,7 +163,7 @@ class Pulls:
     ) -> None:
         """Where what was read last is in its place still, so is all before it: the store has lost nothing of that."""
         last = held.read_last
-        if last is None or held.life is None or held.life.store_id != life.store_id:
+        if last is None or held.life is None or held.life.is_another(life):
             raise replaced
         future = broker.submit_pull(
             asked.queue,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rmqspark import AdminClient, Message, Producer, PullConsumer, PushConsumer
+from rmqspark.broker.handlers.capabilities import CapabilityHandlers
 from rmqspark.errors import OffsetMoved, StoreReplaced
 from rmqspark.testing import cluster
 
@@ -213,6 +214,85 @@ def test_who_pulls_is_told_of_another_store(one: LocalCluster, group: str | None
             pull(consumer, 1)
         consumer.seek(queue, 0)
         assert pull(consumer, count) == [str(number) for number in range(count)]
+
+
+class Turns:
+    """Whether a broker that is started says which store it serves: ours does, RocketMQ's does not know the question."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._monkeypatch = monkeypatch
+        self._ours = CapabilityHandlers.routes
+
+    def of(self, whose: str) -> None:
+        routes = self._ours if whose == "ours" else lambda _: {}
+        self._monkeypatch.setattr(CapabilityHandlers, "routes", routes)
+
+
+TURNS = pytest.mark.parametrize(("first", "then"), [("RocketMQ's", "ours"), ("ours", "RocketMQ's")])
+
+
+@TURNS
+@pytest.mark.parametrize("group", [GROUP, None])
+def test_who_pulls_goes_on_where_rocketmqs_broker_and_ours_serve_a_store_in_turns(
+    monkeypatch: pytest.MonkeyPatch, first: str, then: str, group: str | None
+) -> None:
+    """What he has read last is in its place, so all before it is."""
+    turns = Turns(monkeypatch)
+    turns.of(first)
+    with cluster() as one:
+        create_topic(one)
+        send(one, *"abcd")
+        with PullConsumer(one.namesrv, group, max_poll_messages=2) as consumer:
+            consumer.assign(consumer.queues("orders"))
+            assert pull(consumer, 2) == ["a", "b"]
+            one.stop_broker("broker-a")
+            turns.of(then)
+            one.start_broker("broker-a")
+            send(one, "e")
+            assert pull(consumer, 3) == ["c", "d", "e"]
+
+
+@TURNS
+def test_who_broadcasts_goes_on_where_rocketmqs_broker_and_ours_serve_a_store_in_turns(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, first: str, then: str
+) -> None:
+    """He consumed all of it once more."""
+    turns = Turns(monkeypatch)
+    turns.of(first)
+    with cluster() as one:
+        create_topic(one)
+        heard, config = Listener(), replace(QUICK, local_offset_store_dir=str(tmp_path))
+        with PushConsumer(one.namesrv, GROUP, listener=heard, config=config, broadcasting=True) as consumer:
+            consumer.subscribe("orders")
+            send(one, *"abcde")
+            heard.wait(5)
+            one.stop_broker("broker-a")
+            turns.of(then)
+            one.start_broker("broker-a")
+            send(one, *"fg")
+            assert heard.wait(7)[5:] == ["f", "g"]
+
+
+@TURNS
+def test_a_store_that_was_replaced_as_well_is_read_from_its_beginning(
+    monkeypatch: pytest.MonkeyPatch, first: str, then: str
+) -> None:
+    """What was read last is not there: it is another store."""
+    turns = Turns(monkeypatch)
+    turns.of(first)
+    with cluster() as one:
+        create_topic(one)
+        send(one, *"ab")
+        with PullConsumer(one.namesrv) as consumer:
+            (queue,) = consumer.queues("orders")
+            consumer.assign([queue])
+            pull(consumer, 2)
+            turns.of(then)
+            replace_store(one)
+            create_topic(one)
+            send(one, *"123")
+            with pytest.raises(OffsetMoved, match=r"seek\(queue, 0\)"):
+                pull(consumer, 1)
 
 
 def pull(consumer: PullConsumer, count: int) -> list[str]:
