@@ -113,6 +113,11 @@ class ClusterView:
 
         return self._patiently(ask)
 
+    def ends_of(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
+        """Where each of these queues ends now."""
+        asked = list(queues)
+        return self._patiently(lambda: dict(self._see(asked).ends))
+
     def offsets_at(self, queues: Iterable[MessageQueue], timestamp_ms: int) -> dict[MessageQueue, int]:
         """The first message of each queue stored at or after that time, or the end where there is none."""
 

@@ -35,6 +35,9 @@ class View(Protocol):
     def offsets_at(self, queues: Iterable[MessageQueue], timestamp_ms: int) -> dict[MessageQueue, int]:
         """The first message of each queue stored at or after that time, or the end where there is none."""
 
+    def ends_of(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
+        """Where each of these queues ends now."""
+
     def committed(self, group: str, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
         """What a group has committed; None where that is nothing."""
 
@@ -113,8 +116,10 @@ def _committed(position: Committed, snapshot: Snapshot, view: View) -> dict[Mess
     committed = view.committed(position.group, snapshot.ends)
     unknown = sorted(queue for queue, offset in committed.items() if offset is None)
     begins = {} if position.else_latest else view.begins(unknown)
+    # Members of the group read on since the snapshot was taken.
+    ahead = [queue for queue, end in snapshot.ends.items() if (committed[queue] or 0) > end]
     resolved = {}
-    for queue, end in snapshot.ends.items():
+    for queue, end in {**snapshot.ends, **view.ends_of(ahead)}.items():
         offset = committed[queue]
         if offset is not None and offset > end:
             raise InvalidArgument(

@@ -62,6 +62,10 @@ class StoredQueues:
         """The lowest offset of each of these queues."""
         return {queue: self._stores[queue.broker_name].begin((queue.topic, queue.queue_id)) for queue in queues}
 
+    def ends_of(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
+        """Where each of these queues ends now."""
+        return {queue: self._stores[queue.broker_name].end((queue.topic, queue.queue_id)) for queue in queues}
+
     def offsets_at(self, queues: Iterable[MessageQueue], timestamp_ms: int) -> dict[MessageQueue, int]:
         """The first message of each queue stored at or after that time, or the end where there is none."""
         return {

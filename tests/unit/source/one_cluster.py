@@ -57,6 +57,9 @@ class Cluster:
     def begins(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
         return {queue: self.lowest.get(queue, 0) for queue in queues}
 
+    def ends_of(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
+        return {queue: self.ends[queue] for queue in queues}
+
     def offsets_at(self, queues: Iterable[MessageQueue], timestamp_ms: int) -> dict[MessageQueue, int]:
         return {queue: self.by_time[queue] + timestamp_ms - 5 for queue in queues}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -29,6 +30,9 @@ from rmqspark.source.start import resolve
 from rmqspark.testing.manual_clock import ManualClock
 
 from .one_cluster import EVERY, Q0, Q1, STORE, Cluster, at, progress
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 @pytest.mark.parametrize(
@@ -94,6 +98,19 @@ def test_a_start_that_does_not_fit_is_refused(start: Position, story: str) -> No
     cluster.committed_offsets = {Q0: 11}
     with pytest.raises(InvalidArgument, match=story):
         progress(cluster, start=start).initial()
+
+
+def test_a_group_that_reads_on_while_it_is_asked_about_is_no_mistake() -> None:
+    """What its members commit may lie behind the end that was seen a moment before."""
+
+    class Busy(Cluster):
+        def committed(self, group: str, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
+            self.ends = {Q0: 12, Q1: 20}
+            return super().committed(group, queues)
+
+    cluster = Busy({Q0: 10, Q1: 20})
+    cluster.committed_offsets = {Q0: 11, Q1: 20}
+    assert progress(cluster, start=Committed("g")).initial().positions == {Q0: 11, Q1: 20}
 
 
 @pytest.mark.parametrize(
