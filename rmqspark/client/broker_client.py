@@ -65,6 +65,10 @@ class BrokerClient:
         self._clock = clock or SystemClock()
         self._line = BrokerLine(name, connect, self._clock)
         self._asked: _Asked | None = None
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """In a process that is forked: another thread may have had the lock."""
         self._asking = threading.Lock()
 
     # --- any request -------------------------------------------------------------------------------------------------

@@ -6,7 +6,9 @@ routes for 30 seconds, and opens one pipelined connection per address.
 
 from __future__ import annotations
 
+import os
 import threading
+import weakref
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -47,6 +49,8 @@ KNOWN_TIMEOUT_MS = 1_000  # for a name server to say whether what it told before
 AUTO_CREATE_QUEUES = 4  # RocketMQ's defaultTopicQueueNums of a producer
 _MOST_BROKERS = 1_000  # that are kept; the first are made again when they are asked for
 
+_clients: weakref.WeakSet[ClusterClient] = weakref.WeakSet()
+
 
 class ClusterClient(ClosedByWith):
     """A cluster, found by its name servers ("h1:9876;h2:9876"; None: $RMQ_NAMESRV, $NAMESRV_ADDR, this machine).
@@ -84,6 +88,15 @@ class ClusterClient(ClosedByWith):
         self._routes = RouteCache()
         self._places = BrokerPlaces(self.clock)
         self._brokers: dict[str, BrokerClient] = {}
+        _clients.add(self)
+
+    def begin_anew(self) -> None:
+        """In a process that is forked: another thread of its parent may have had any lock, and is not here."""
+        self._lock = threading.Lock()
+        self._connections.begin_anew()
+        self.heartbeats.begin_anew()
+        for broker in self._brokers.values():
+            broker.begin_anew()
 
     def close(self) -> None:
         """Closes every connection. What is under way fails with ConnectionLost."""
@@ -302,3 +315,11 @@ class ClusterClient(ClosedByWith):
         """Nobody has heard of it: the name may be made up, and others may follow."""
         with self._lock:
             self._brokers.pop(broker_name, None)
+
+
+def _begin_anew() -> None:
+    for client in list(_clients):
+        client.begin_anew()
+
+
+os.register_at_fork(after_in_child=_begin_anew)

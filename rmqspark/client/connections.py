@@ -40,12 +40,16 @@ class _Slot:
     def __init__(self, connect: Callable[[], BlockingConnection], address: str) -> None:
         self._connect = connect
         self._address = address
-        self._changed = threading.Condition(threading.Lock())
         self._waiting: deque[Future[BlockingConnection]] = deque()
         self._connecting_pid = 0  # of the process whose thread is at it: a fork does not copy threads
         self._serving: int | None = None  # the thread that tells those who wait what has become of it
         self._connection: BlockingConnection | None = None
         self._closed = False
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """In a process that is forked: another thread may have had the lock, and is not there to let go of it."""
+        self._changed = threading.Condition(threading.Lock())
 
     @property
     def live(self) -> BlockingConnection | None:
@@ -131,10 +135,16 @@ class Connections:
         self._connect_timeout_ms = connect_timeout_ms
         self._on_request = on_request
         self._access = access
-        self._lock = threading.Lock()
         self._slots: dict[str, _Slot] = {}
         self._tidy_at = _MANY
         self._closed = False
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """In a process that is forked: its connections are its parent's, which they know, and so are its locks."""
+        self._lock = threading.Lock()
+        for slot in self._slots.values():
+            slot.begin_anew()
 
     def to(self, address: str, timeout_ms: int | None = None) -> BlockingConnection:
         """A live connection to `address`; Unreachable if there is nobody, or none in time."""

@@ -9,9 +9,7 @@ too. A process that was forked has a thread of its own from its first send on.
 from __future__ import annotations
 
 import logging
-import os
 import threading
-import weakref
 from concurrent.futures import wait
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -30,7 +28,6 @@ JOIN_S = 1.0
 GOOD_BYE_S = 3.0  # for brokers to hear of it; they also notice when the connection ends
 _MOST_MISSED: Final = 20  # heartbeats in a row, ten minutes of them
 _log = logging.getLogger(__name__)
-_all: weakref.WeakSet[Heartbeats] = weakref.WeakSet()
 
 
 class Heartbeats:
@@ -44,8 +41,13 @@ class Heartbeats:
         self._look: Callable[[], Iterable[BrokerClient]] | None = None
         self._has_looked = True  # the last time with success
         self._stopped = False
-        self._begin()
-        _all.add(self)
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """In a process that is forked: the thread is its parent's."""
+        self._changed = threading.Condition()
+        self._due = False
+        self._thread: threading.Thread | None = None
 
     def add_producer(self, group: str) -> None:
         with self._changed:
@@ -93,11 +95,6 @@ class Heartbeats:
         """Waits a moment for a heartbeat under way; with its connection closed it ends at once."""
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(JOIN_S)
-
-    def _begin(self) -> None:
-        self._changed = threading.Condition()
-        self._due = False
-        self._thread: threading.Thread | None = None
 
     def _wake(self) -> None:
         self._due = True
@@ -157,12 +154,3 @@ class Heartbeats:
                 self._missed[broker_name] = missed
             else:
                 self._missed.pop(broker_name, None)
-
-
-def _begin_anew() -> None:
-    """In a forked child: a lock may be held by a thread that is not there."""
-    for heartbeats in list(_all):
-        heartbeats._begin()
-
-
-os.register_at_fork(after_in_child=_begin_anew)

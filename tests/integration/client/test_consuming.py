@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, NoReturn
 
 import pytest
@@ -335,3 +335,24 @@ def test_a_forked_process_reads_on_by_itself(mq: LocalCluster, topic: str) -> No
         assert in_a_fork(read) == b"second"
         polling.join()
         assert [message.body for message in found] == [b"second"]
+
+
+def test_a_forked_process_waits_for_no_thread_of_its_parent(mq: LocalCluster, topic: str) -> None:
+    """Whatever these were at when it was forked, and whichever locks they had: there they are let go of, here never."""
+    with Producer(mq.namesrv) as producer, ExitStack() as held:
+        producer.send(Message(topic, b"first"))
+        cluster = producer._cluster
+        (broker,) = cluster._brokers.values()
+        broker.capabilities()
+        connections = cluster._connections
+
+        def send_there() -> bytes:
+            broker.capabilities()
+            cluster.expire_route(topic)
+            return producer.send(Message(topic, b"second")).status.name.encode()
+
+        for lock in (cluster._lock, connections._lock, broker._asking):
+            held.enter_context(lock)
+        for slot in connections._slots.values():
+            held.enter_context(slot._changed)
+        assert in_a_fork(send_there) == b"OK"
