@@ -73,15 +73,18 @@ class Delivery:
         tries: int,
         *,
         avoid_slow: bool = False,
+        try_timeout_ms: int = 0,
         worth_another: Callable[[RmqError], bool] | None = None,
     ) -> None:
-        """`worth_another` decides which failures are tried again; None: as RocketMQ (`worth_another_try`)."""
+        """`try_timeout_ms` is the longest for a try that another may follow; 0 or less: all the time that is left.
+        `worth_another` decides which failures are tried again; None: as RocketMQ (`worth_another_try`)."""
         self._worth_another = worth_another or worth_another_try
         self._cluster = cluster
         self._clock = cluster.clock
         self._faults = LatencyFaults(avoid_slow=avoid_slow)
         self._group = group
         self._tries = tries
+        self._try_timeout_ms = try_timeout_ms
         self._round_robin = RoundRobin(cluster.entropy)
 
     def deliver(self, parcel: Parcel, target: Target, timeout_ms: int) -> list[SendReceipt]:
@@ -111,7 +114,8 @@ class Delivery:
                     return second_tries.submit(self._second_try, parcel, target, queue, deadline_ms, error)
             raise error
 
-        return or_else(then(self._submit(parcel, queue, deadline_ms - began_ms), stored), second_try)
+        first_try = self._submit(parcel, queue, self._time_for_try(deadline_ms - began_ms, failed=0))
+        return or_else(then(first_try, stored), second_try)
 
     def deliver_oneway(self, parcel: Parcel, target: Target) -> None:
         """Writes it to the connection; whether it arrives, nobody hears. Never tried again."""
@@ -140,7 +144,8 @@ class Delivery:
         while True:
             began_ms = self._clock.monotonic_ms()
             try:
-                stored = receipts(parcel, queue, self._send(parcel, queue, deadline_ms - began_ms))
+                timeout_ms = self._time_for_try(deadline_ms - began_ms, failed=failed)
+                stored = receipts(parcel, queue, self._send(parcel, queue, timeout_ms))
                 self._note_answer(queue, began_ms)
                 return stored
             except RmqError as error:
@@ -238,6 +243,11 @@ class Delivery:
         if failed == 1 and shows_stale_route(error, target):
             return True
         return failed < self._tries and self._worth_another(error)
+
+    def _time_for_try(self, left_ms: int, *, failed: int) -> int:
+        """Of what is left, where `failed` tries were made: one that another may follow can leave some to that."""
+        is_bounded = self._try_timeout_ms > 0 and failed + 1 < self._tries
+        return min(left_ms, self._try_timeout_ms) if is_bounded else left_ms
 
     def _has_time(self, deadline_ms: int) -> bool:
         """Else nothing is sent: it would be stored, and given up before its answer could come."""

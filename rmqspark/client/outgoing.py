@@ -39,6 +39,9 @@ class SendConfig:
     send_msg_timeout: int = setting(
         3000, "Time for one send, all its tries together.", unit="ms", at_most=MAX_TIMEOUT_MS
     )
+    send_msg_max_timeout_per_request: int = setting(
+        -1, "The longest for a try that another may follow; -1: all that is left.", unit="ms", at_least=-1
+    )
     retry_times_when_send_failed: int = setting(
         2, "Further tries after one that failed, within the same time.", at_least=0
     )

@@ -65,6 +65,7 @@ class Producer(ClosedByWith):
             group,
             1 + self._config.retry_times_when_send_failed,
             avoid_slow=self._config.send_latency_fault_enable,
+            try_timeout_ms=self._config.send_msg_max_timeout_per_request,
         )
         self._begin()
         self._cluster.heartbeats.add_producer(group)

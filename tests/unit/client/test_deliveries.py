@@ -222,6 +222,25 @@ def test_all_tries_share_the_timeout() -> None:
             Delivery(cluster, "g", tries=3).deliver(PARCEL, ANYWHERE, 50)
 
 
+@pytest.mark.parametrize("later", [False, True], ids=["waited for", "asynchronous"])
+def test_a_broker_that_hangs_leaves_time_for_another(later: bool) -> None:
+    """Where tries are bounded; else it takes all of the time, though another broker is there (RocketMQ #8997)."""
+    with (
+        broker(expect(SEND)) as silent,
+        broker(expect(SEND), answer(**STORED)) as other,
+        namesrv(route(silent.address, other.address), asked=2) as names,
+        ClusterClient(names.address) as cluster,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        delivery = Delivery(cluster, "g", tries=2, try_timeout_ms=50)
+        delivery._round_robin._turns["t"] = iter([0, 0])
+        if later:
+            receipt = delivery.deliver_later(PARCEL, ANYWHERE, 60_000, pool).result(60)
+        else:
+            (receipt,) = delivery.deliver(PARCEL, ANYWHERE, 60_000)
+    assert receipt.queue.broker_name == "broker-1"
+
+
 def test_a_broker_that_is_away_is_named() -> None:
     """The error of a send names the broker and its address, and what to look at."""
     with ScriptedPeer() as nobody:
