@@ -80,7 +80,9 @@ class ClusterClient(ClosedByWith):
         self._connections = Connections(timeout_ms, on_request, self.access)
         self.name_servers = NameServers(parse_addresses(self.namesrv), self._connections, timeout_ms)
         self.ip = local_ip(self.name_servers.addresses[0])
-        self.client_id = client_id(self.ip, self.clock) if instance_name is None else f"{self.ip}@{instance_name}"
+        self.client_id = (
+            client_id(self.ip, self.clock, self.entropy) if instance_name is None else f"{self.ip}@{instance_name}"
+        )
         self.heartbeats = Heartbeats(self.client_id)
         self._lock = threading.Lock()  # for changes of what follows; a look-up alone is atomic
         self.coordinators = KnownCoordinators()

@@ -32,13 +32,14 @@ def local_ip(towards: str) -> str:
         return LOOPBACK
 
 
-def client_id(ip: str, clock: Clock) -> str:
+def client_id(ip: str, clock: Clock, entropy: Entropy) -> str:
     """`ip@pid#time`, as RocketMQ's ClientConfig.buildMQClientId makes it (spec: semantics, section 10).
 
-    Its time is in nanoseconds. Ours is made of milliseconds and a number, so that two clients that a process makes at
-    once have two ids: in one group both would read the same queues, and nobody the others.
+    Its time is in nanoseconds since the machine began. Ours is made of milliseconds, a number and chance, for two that
+    have one id in a group would both read the same queues, and nobody the others. The number tells apart what a process
+    makes at once; chance, containers that begin at once: all have pid 1, and on Docker's own networks one address.
     """
-    return f"{ip}@{os.getpid()}#{clock.now_ms()}{next(_clients) % 1_000_000:06d}"
+    return f"{ip}@{os.getpid()}#{clock.now_ms()}{next(_clients) % 1000:03d}{entropy.below(1_000_000):06d}"
 
 
 class IdentifiedClient(Protocol):

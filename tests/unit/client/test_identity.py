@@ -3,14 +3,33 @@
 from __future__ import annotations
 
 import os
+from itertools import count
+from typing import TYPE_CHECKING
 
-from rmqspark.client.identity import client_id
+from rmqspark.client import identity
+from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.entropy import SystemEntropy
 from rmqspark.testing.manual_clock import ManualClock
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def test_clients_of_one_process_have_ids_of_their_own() -> None:
     """However quickly they are made: in one group, two of the same id would read the same queues."""
-    clock = ManualClock()
-    ids = [client_id("10.0.0.5", clock) for _ in range(1000)]
+    clock, entropy = ManualClock(), SystemEntropy(0)
+    ids = [identity.client_id("10.0.0.5", clock, entropy) for _ in range(1000)]
     assert len(set(ids)) == 1000
     assert all(each.startswith(f"10.0.0.5@{os.getpid()}#{clock.now_ms()}") for each in ids)
+
+
+def test_clients_of_containers_that_begin_at_once_have_ids_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is the first of the process 1 of a machine that Docker calls 172.17.0.2 (RocketMQ #667, #1547, #2760)."""
+    clock = ManualClock()
+
+    def first_of_a_machine(seed: int) -> str:
+        monkeypatch.setattr(identity, "_clients", count())
+        with ClusterClient("127.0.0.1:9876", clock=clock, entropy=SystemEntropy(seed)) as cluster:
+            return cluster.client_id
+
+    assert len({first_of_a_machine(seed) for seed in range(20)}) == 20
