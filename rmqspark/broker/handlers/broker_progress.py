@@ -72,7 +72,7 @@ class BrokerProgressHandlers:
             await turns.did()
             config = self._topics.get(topic)
             if config is not None and (config.order or not in_order_only):
-                consumed.append((group, topic, config.writeQueueNums))
+                consumed.append((group, topic, config.queue_count))
         return consumed
 
 

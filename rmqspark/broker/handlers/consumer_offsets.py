@@ -161,5 +161,5 @@ class ConsumerOffsetHandlers:
             )
 
     def _check_queue(self, topic: TopicConfig, queue_id: int) -> None:
-        if not 0 <= queue_id < max(topic.readQueueNums, topic.writeQueueNums):
+        if not 0 <= queue_id < topic.queue_count:
             raise InvalidQueue(f"Topic {topic.topicName!r} has {topic.readQueueNums} queues, there is no {queue_id}.")

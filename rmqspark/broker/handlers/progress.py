@@ -66,7 +66,7 @@ class ProgressHandlers:
         topic = self._topics.require(request.header.topic)
         table = {
             self._progress.queue(topic.topicName, queue_id): self._extent(topic.topicName, queue_id)
-            for queue_id in range(max(topic.readQueueNums, topic.writeQueueNums))
+            for queue_id in range(topic.queue_count)
         }
         puts = self._statistics.find("TOPIC_PUT_NUMS", topic.topicName)
         return Reply(body=TopicStatsTable(table, puts.statsMinute.tps if puts else 0.0).encode())
@@ -89,7 +89,7 @@ class ProgressHandlers:
 
     def time_spans(self, request: Request[QueryConsumeTimeSpanRequestHeader]) -> Reply:
         group, topic = request.header.group, self._topics.require(request.header.topic)
-        queues = range(topic.writeQueueNums)
+        queues = range(topic.queue_count)
         spans = [self._progress.time_span(group, topic.topicName, queue_id) for queue_id in queues]
         return Reply(body=QueueTimeSpans(spans).encode())
 

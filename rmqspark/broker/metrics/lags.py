@@ -3,7 +3,8 @@
 There may be a hundred thousand such pairs, and a scrape must not hold others up: they are looked at a few at a time,
 and what was found is kept for some seconds. The pairs that are most behind are told, `MOST_TOLD` at most; since when
 their first message has been waiting is read from the log, for those alone. Unlike RocketMQ's, the lag of a group that
-filters counts what the filter leaves out, and groups that are not online are told, too: ConsumerLagCalculator.
+filters counts what the filter leaves out, queues count that are read and no longer written, and groups that are not
+online are told, too: ConsumerLagCalculator.
 """
 
 from __future__ import annotations
@@ -96,8 +97,8 @@ class Lags:
                 continue
             seen += 1
             keep = heapq.heappush if len(most_behind) < MOST_TOLD else heapq.heappushpop
-            keep(most_behind, Lag(self._behind(group, topic, config.writeQueueNums), group, topic))
-            await turns.did(max(1, config.writeQueueNums))
+            keep(most_behind, Lag(self._behind(group, topic, config.queue_count), group, topic))
+            await turns.did(max(1, config.queue_count))
         self._found = [known async for known in self._known(most_behind)]
         self._left_out = seen - len(most_behind)
         self._found_ms = self._clock.monotonic_ms()
@@ -126,8 +127,8 @@ class Lags:
         for lag in lags:
             config = self._topics.get(lag.topic)
             if config is not None:  # nobody has deleted it meanwhile
-                yield self._look_at(lag, config.writeQueueNums)
-                await turns.did(max(1, config.writeQueueNums))
+                yield self._look_at(lag, config.queue_count)
+                await turns.did(max(1, config.queue_count))
 
     def _look_at(self, lag: Lag, queues: int) -> _Known:
         """Where nothing is pulled of a queue, nothing is in flight, and nothing ready."""

@@ -38,7 +38,7 @@ def check_target(topics: TopicTable, topic: str, queue_id: int) -> None:
         raise no_bulks(topic)
     if not config.perm & Perm.WRITE:
         raise NoPermission(f"Topic {topic!r} may not be written.")
-    if not 0 <= queue_id < max(config.readQueueNums, config.writeQueueNums):
+    if not 0 <= queue_id < config.queue_count:
         raise InvalidQueue(f"Topic {topic!r} has {config.writeQueueNums} queues to write to, there is no {queue_id}.")
 
 

@@ -248,7 +248,7 @@ class Intake:
         """The queue asked for, or any if it is below 0; raises InvalidQueue outside the topic's."""
         if 0 <= queue_id < config.writeQueueNums:
             return queue_id
-        if queue_id >= max(config.readQueueNums, config.writeQueueNums) or (queue_id < 0 and not config.writeQueueNums):
+        if queue_id >= config.queue_count or (queue_id < 0 and not config.writeQueueNums):
             raise InvalidQueue(
                 f"Topic {config.topicName!r} has {config.writeQueueNums} queues to write to, there is no {queue_id}."
             )

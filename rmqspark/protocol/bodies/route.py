@@ -33,6 +33,11 @@ class TopicConfig(Body):
     order: bool = False
     attributes: dict[str, str] = {}
 
+    @property
+    def queue_count(self) -> int:
+        """Of all there are: while a topic is given more queues or fewer, some are only read, or only written."""
+        return max(self.readQueueNums, self.writeQueueNums)
+
 
 class TopicConfigTable(Body):
     """A broker's topics (RocketMQ's TopicConfigSerializeWrapper). The mapping members are 5.x's, for static topics.

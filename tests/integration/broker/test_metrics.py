@@ -36,6 +36,7 @@ PATIENCE_MS = 60_000
 COMMON = {"cluster": "Night", "node_type": "broker", "node_id": "broker-a", "zone": "east"}
 OF_REPLICAS = (SLAVE_BEHIND, FOLLOWING)  # told where there is a slave: replication/test_slaves_seen.py
 OTEL = {"otel_scope_name": "broker-meter"}
+COMMITTING = int(PullFlag.SUBSCRIPTION | PullFlag.COMMIT_OFFSET)
 
 
 class Told(NamedTuple):
@@ -396,10 +397,25 @@ def test_the_brokers_own_topics_are_system_topics_wherever_they_are_told(on_brok
     async def talk(bench: Any) -> str:
         client = await bench.connect()
         await client.send("DefaultCluster")
-        await client.pull("DefaultCluster", sysFlag=int(PullFlag.SUBSCRIPTION | PullFlag.COMMIT_OFFSET))
+        await client.pull("DefaultCluster", sysFlag=COMMITTING)
         return b"".join([piece async for piece in bench.broker._parts.metrics.text()]).decode()
 
     told = Told(on_broker(talk))
     series = [(name, dict(labels)) for name, labels in told.samples if ("topic", "DefaultCluster") in labels]
     assert {"rocketmq_messages_out_total", "rocketmq_consumer_lag_messages"} <= {name for name, _ in series}
     assert {labels["is_system"] for _, labels in series} == {"true"}
+
+
+def test_a_queue_that_gets_no_more_messages_counts_until_it_is_read(on_broker: Callable[..., Any]) -> None:
+    """Who takes queues away has them run dry first, and looks at the lag for that (RocketMQ #7951)."""
+
+    async def talk(bench: Any) -> str:
+        client = await bench.connect()
+        await client.create_topic("orders", 2)
+        await client.send("orders", e=1)
+        await client.pull("orders", queueId=1, consumerGroup="billing", sysFlag=COMMITTING)
+        await client.create_topic("orders", 2, writeQueueNums=1)
+        return b"".join([piece async for piece in bench.broker._parts.metrics.text()]).decode()
+
+    told = Told(on_broker(talk))
+    assert told.value("rocketmq_consumer_lag_messages", topic="orders", consumer_group="billing") == 1

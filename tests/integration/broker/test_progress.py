@@ -86,6 +86,26 @@ def test_all_groups_are_told_of_with_their_topics(on_broker) -> None:
     on_broker(talk)
 
 
+def test_queues_that_get_no_more_messages_are_told_of_as_long_as_they_are_read(on_broker) -> None:
+    """Whoever takes queues away waits until these are read."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await client.create_topic("orders", 2)
+        await client.send("orders", e=1)
+        await make_group(client, "billing")
+        await commit(client, "billing", "orders", 0)
+        await client.create_topic("orders", 2, writeQueueNums=1)
+        assert behind(await all_groups(client))["billing", "orders", 1] == (1, 0, 0)
+        answer = await client.ask(
+            RequestCode.QUERY_CONSUME_TIME_SPAN, QueryConsumeTimeSpanRequestHeader("orders", "billing")
+        )
+        spans = QueueTimeSpans.decode(answer.body).consumeTimeSpanSet
+        assert [each.messageQueue.queueId for each in spans] == [0, 1]
+
+    on_broker(talk)
+
+
 def test_from_when_messages_are_and_how_long_they_wait(on_broker) -> None:
     """The first, the last, the last one consumed, and how old the next one is."""
     clock = ManualClock(now_ms=1_000_000)
