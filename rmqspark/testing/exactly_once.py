@@ -20,11 +20,13 @@ from rmqspark.client.pull_consumer import PullConsumer
 from rmqspark.client.txn import audited_batches
 from rmqspark.fault_points import VARIABLE, InjectedFault, arm, disarm
 from rmqspark.model import MessageQueue
+from rmqspark.protocol.names import is_system_topic
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rmqspark.protocol.bodies.txn import AuditedBatch
+    from rmqspark.model import ReceivedMessage
+    from rmqspark.protocol.bodies.txn import AuditedBatch, OutputRange
     from rmqspark.remoting.access import Access
 
 _SHOWN = 10
@@ -36,8 +38,9 @@ def assert_exactly_once(query: Any, *, namesrv: str | None = None, access: Acces
 
     `query` is a StreamingQuery, its id, or a transactional id, on the cluster `namesrv`: by default the one of this
     process, else where every client looks. Two things are looked at: what the brokers recorded, as `rmq audit` does,
-    and the messages themselves: each offset that a batch was given must hold one, and no two of them may have the same
-    unique id. `access` as in `Producer`. Raises InvalidArgument where several clusters run in this process.
+    and the messages themselves: each offset that a batch was given must hold one, and nowhere in its topic may another
+    one have the same unique id, whatever the brokers know of it. `access` as in `Producer`. Raises InvalidArgument
+    where several clusters run in this process.
     """
     name = str(getattr(query, "id", query))
     namesrv = namesrv or _namesrv_here()
@@ -107,28 +110,51 @@ def _complete_batches(name: str, namesrv: str | None, access: Access | None) -> 
 
 
 def _compare(batches: Sequence[AuditedBatch], namesrv: str | None, access: Access | None) -> list[str]:
-    """What the topics hold where the batches say that they wrote."""
-    ids: Counter[str] = Counter()
+    """What the topics hold where the batches say that they wrote, and what of it they hold once more."""
+    outputs = [out for batch in batches for out in batch.outputs if out.deleted is None]
+    twice: set[str] = set()
     stories = []
     with PullConsumer(namesrv, access=access) as consumer:
-        for out in (out for batch in batches for out in batch.outputs if out.deleted is None):
-            queue = MessageQueue(out.topic, out.brokerName, out.queueId)
-            found = list(_ids(consumer, queue, out.fromOffset, out.toOffset))
-            ids.update(found)
-            if len(found) != out.toOffset - out.fromOffset:
-                stories.append(f"{queue}, offsets {out.fromOffset} to {out.toOffset - 1}, has {len(found)} messages.")
-    twice = [msg_id for msg_id, times in ids.items() if times > 1]
+        for topic in dict.fromkeys(out.topic for out in outputs):
+            own = [out for out in outputs if out.topic == topic]
+            ids = _ids(consumer, topic, own)
+            times = Counter(ids.values())
+            for out in own:
+                queue, offsets = _queue(out), range(out.fromOffset, out.toOffset)
+                found = [ids[queue, offset] for offset in offsets if (queue, offset) in ids]
+                twice.update(msg_id for msg_id in found if times[msg_id] > 1)
+                if len(found) != len(offsets):
+                    stories.append(f"{queue}, offsets {offsets[0]} to {offsets[-1]}, has {len(found)} messages.")
     if twice:
-        stories.append(f"{len(twice)} rows are there more than once, {twice[0]} among them.")
+        stories.append(f"{len(twice)} rows are there more than once, {min(twice)} among them.")
     return stories
 
 
-def _ids(consumer: PullConsumer, queue: MessageQueue, first: int, end: int) -> Iterator[str]:
-    """The unique ids of the messages from offset `first` up to, not including, `end`."""
+def _ids(consumer: PullConsumer, topic: str, own: Sequence[OutputRange]) -> dict[tuple[MessageQueue, int], str]:
+    """The unique ids of all messages of a topic, by queue and offset. Of one that is the brokers', where rows wait, the
+    batches' own alone: what they do there with others is theirs."""
+    if is_system_topic(topic):
+        stretches = [(_queue(out), out.fromOffset, out.toOffset) for out in own]
+    else:
+        queues = dict.fromkeys((*consumer.queues(topic), *map(_queue, own)))
+        stretches = [(queue, consumer.min_offset(queue), consumer.max_offset(queue)) for queue in queues]
+    return {
+        (queue, message.queue_offset): message.msg_id
+        for queue, first, end in stretches
+        for message in _messages(consumer, queue, first, end)
+    }
+
+
+def _queue(out: OutputRange) -> MessageQueue:
+    return MessageQueue(out.topic, out.brokerName, out.queueId)
+
+
+def _messages(consumer: PullConsumer, queue: MessageQueue, first: int, end: int) -> Iterator[ReceivedMessage]:
+    """The messages from offset `first` up to, not including, `end`."""
     consumer.assign([queue])
     consumer.seek(queue, first)
     while consumer.position(queue) < end:
         messages = consumer.poll(timeout_ms=1_000)
-        yield from (message.msg_id for message in messages if first <= message.queue_offset < end)
+        yield from (message for message in messages if first <= message.queue_offset < end)
         if not messages:
             return

@@ -17,11 +17,15 @@ from rmqspark.clock import SystemClock
 from rmqspark.errors import Fenced, InvalidArgument, NotCommitted, ReplayMismatch, RmqError, StaleVersion
 from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.bodies.txn import InputRange
+from rmqspark.protocol.records.unique_keys import IdRange
 from rmqspark.sink.attempt import Attempt, AttemptWritten
 from rmqspark.sink.attempt_write import write_attempt
 from rmqspark.sink.commit import abort, commit
+from rmqspark.sink.delivery import AtLeastOnce
+from rmqspark.sink.half_batches import key_prefix
 from rmqspark.sink.inputs import inputs_of
 from rmqspark.sink.options import SinkOptions
+from rmqspark.sink.task import WriteTask
 from rmqspark.sink.transaction_options import TransactionOptions
 from rmqspark.source.partitions import QueueLease
 from rmqspark.source.queue_range import QueueRange
@@ -178,6 +182,35 @@ def test_the_assertion_bites(sink: Sink) -> None:
         sink.commit(sink.task(version, 0, "x"))
     with pytest.raises(AssertionError, match="offsets 5 to 6, is in no batch"):
         assert_exactly_once(f"q-{sink.name}", namesrv=sink.mq.namesrv)
+
+
+class WrittenAgain(AtLeastOnce):
+    """The rows of an attempt once more, under the ids that they have: what a broker leaves that completes a batch
+    twice."""
+
+    def __init__(self, client: ClusterClient, attempt: Attempt) -> None:
+        super().__init__(client)
+        self._prefix = key_prefix(attempt)
+
+    def ids(self, now_ms: int, rows: int) -> IdRange:
+        return IdRange(self._prefix, 0)
+
+
+def test_the_assertion_reads_the_topic(sink: Sink) -> None:
+    """Rows that are there twice are found, though no broker knows of that, and so are rows that are gone."""
+    written = sink.task(0, 0, "a", "b")
+    sink.commit(written)
+    assert_exactly_once(sink.name, namesrv=sink.mq.namesrv)
+    again = WriteTask(sink.client, SinkOptions(topic=sink.name), WrittenAgain(sink.client, written.attempt))
+    again.write([pa.record_batch({"body": pa.array(["a", "b"])})])
+    assert sink.bodies() == ["a", "a", "b", "b"]
+    with pytest.raises(AssertionError, match="2 rows are there more than once"):
+        assert_exactly_once(sink.name, namesrv=sink.mq.namesrv)
+    with AdminClient(sink.mq.namesrv) as admin:
+        admin.delete_topic(sink.name)
+        admin.create_topic(sink.name, queues=2)
+    with pytest.raises(AssertionError, match=f"{sink.name}/.* has 0 messages"):
+        assert_exactly_once(sink.name, namesrv=sink.mq.namesrv)
 
 
 def test_the_assertion_looks_at_the_cluster_of_this_process(sink: Sink, monkeypatch: pytest.MonkeyPatch) -> None:
