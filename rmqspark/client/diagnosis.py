@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 SMALL_BATCH_ROWS = 20_000  # below this the cost of a micro-batch hardly depends on its rows
 FIXED_COST_MS = 2_000  # what a micro-batch takes at most that has hardly any rows
 SKEW = 3.0  # the fullest queue, as a multiple of the mean
+MOST_OF_FEW = 0.8  # its share, where there are so few queues that it cannot be such a multiple
 ENOUGH_ROWS = 1_000  # for queues of a batch to be compared
 LARGE_SHARE = 0.25  # of a batch's time
 NOTABLE_MS = 100
@@ -122,8 +123,7 @@ def _skew(case: Case) -> Iterator[Advice]:
     rows = case.rows_by_queue
     if len(rows) < 2 or sum(rows) < ENOUGH_ROWS:
         return
-    mean = sum(rows) / len(rows)
-    if max(rows) > SKEW * mean or (len(rows) < SKEW and max(rows) > 0.8 * sum(rows)):
+    if max(rows) > min(SKEW / len(rows), MOST_OF_FEW) * sum(rows):
         fullest = max(case.report.queues, key=lambda queue: queue.toOffset - queue.fromOffset)
         yield Advice(
             "skewed-queues",

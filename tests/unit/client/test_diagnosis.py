@@ -44,6 +44,7 @@ CASES = {
     "small-limit": (query(60, 60, behind=10_000, every_ms=310), ["small-limit"]),
     "skewed-queues": (query(90_000, 100, 100, 100, 2_000, 20_000), ["skewed-queues"]),
     "skewed-two": (query(1_900, 5, cores=1), ["skewed-queues", "one-broker"]),
+    "skewed-three": (query(5_000, 0, 5, cores=1), ["skewed-queues", "one-broker"]),
     "few-queues": (query(40_000, 40_000, cores=8), ["few-queues"]),
     "one-broker": (query(5_000, 10, 5_000, 0, cores=2), ["one-broker"]),
     "falling-behind": (query(50_000, 50_000, behind=90_000, history=HISTORY), ["falling-behind"]),
