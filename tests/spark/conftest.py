@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from rmqspark.client.admin import AdminClient
+from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.testing import cluster
 
 if TYPE_CHECKING:
@@ -63,6 +64,20 @@ class Topic:
     def bodies(self) -> list[str]:
         return sorted(bytes(row.body).decode() for row in self.read("body binary").collect())
 
+    def stored_bytes(self) -> dict[tuple[int, int], int]:
+        """What each message takes in the broker's log, by queue and offset."""
+        found: dict[tuple[int, int], int] = {}
+        with ClusterClient(self.namesrv) as client:
+            broker = client.broker("broker-a")
+            for queue in client.subscribe_queues(self.name):
+                at, end = 0, broker.max_offset(self.name, queue.queue_id)
+                while at < end:
+                    asked = broker.bulk_read(self.name, queue.queue_id, at, end, max_count=1_000, max_bytes=1 << 20)
+                    chunk = asked.result()
+                    found |= {(queue.queue_id, at + number): int(size) for number, size in enumerate(chunk.sizes)}
+                    at = chunk.next_offset
+        return found
+
 
 @pytest.fixture
 def topic(admin: AdminClient, rmq_spark: SparkSession, mq: LocalCluster) -> Topic:
@@ -107,6 +122,21 @@ def run(tmp_path: Path) -> Any:
         return Batches([rows for rows in batches if rows])
 
     return run_available
+
+
+@pytest.fixture
+def write_stream(tmp_path: Path) -> Any:
+    """Writes a streaming frame to a topic until it has read what is there, on one checkpoint per test; returns the
+    query's id."""
+
+    def write_available(frame: DataFrame, to: Topic, **options: object) -> str:
+        writer = frame.writeStream.format("rmq").option("namesrv", to.namesrv).option("topic", to.name)
+        writer = writer.options(**_spelled(options)).option("checkpointLocation", str(tmp_path / "checkpoint"))
+        query = writer.trigger(availableNow=True).start()
+        assert query.awaitTermination(200)
+        return str(query.id)
+
+    return write_available
 
 
 def _spelled(options: Mapping[str, object]) -> dict[str, Any]:

@@ -12,6 +12,8 @@ from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.txn import audited_batches
 from rmqspark.testing import assert_exactly_once, crash_at
 
+from .checkpoints import forget, forget_commit
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -27,25 +29,13 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.fixture
-def copy(topic: Topic, other: Topic, tmp_path: Path) -> Copy:
+def copy(topic: Topic, other: Topic, write_stream: Copy) -> Copy:
     """Copies what is there from `topic` to `other` on one checkpoint; returns the query's id."""
 
     def copy_available(**options: object) -> str:
-        writer = topic.stream("body binary", startingOffsets="earliest").writeStream.format("rmq")
-        writer = writer.option("namesrv", other.namesrv).option("topic", other.name).options(**options)  # type: ignore[arg-type]
-        query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
-        assert query.awaitTermination(200)
-        return str(query.id)
+        return write_stream(topic.stream("body binary", startingOffsets="earliest"), other, **options)
 
     return copy_available
-
-
-def forget_commit(checkpoint: Path) -> int:
-    """Takes the newest entry out of Spark's commit log, as if the driver had died just before it was written."""
-    newest = max(int(file.name) for file in (checkpoint / "commits").glob("[0-9]*"))
-    for name in (f"{newest}", f".{newest}.crc"):
-        (checkpoint / "commits" / name).unlink()
-    return newest
 
 
 def numbers(spark: SparkSession, first: int, end: int) -> DataFrame:
@@ -219,9 +209,7 @@ def test_a_checkpoint_that_lost_its_end(topic: Topic, other: Topic, copy: Copy, 
     come since. That is noticed; what was not written is not passed over."""
     topic.send("a", "b")
     copy()
-    newest = str(forget_commit(tmp_path / "checkpoint"))
-    for name in (newest, f".{newest}.crc"):
-        (tmp_path / "checkpoint" / "offsets" / name).unlink()
+    forget(tmp_path / "checkpoint", "offsets", forget_commit(tmp_path / "checkpoint"))
     topic.send("c")
     with pytest.raises(StreamingQueryException, match=r"another batch of this number(?s:.)*lost its end"):
         copy()

@@ -141,11 +141,22 @@ def test_a_stream_whose_bad_bodies_go_to_a_topic(topic: Topic, other: Topic, mq:
     assert found.properties["sourceQueueOffset"] == str(bad.queue_offset)
 
 
-def test_text(topic: Topic) -> None:
-    """Text needs no schema, and takes the message's columns along."""
+def test_a_batch_whose_bad_bodies_go_to_a_topic(topic: Topic, other: Topic) -> None:
+    """mode is PERMISSIVE by default: they are rows as well, with what was not understood where the schema wants it."""
+    topic.send('{"id": 1}', "oops")
+    frame = topic.read("id bigint, _corrupt_record string", valueFormat="json", badRecordsTopic=other.name)
+    assert {tuple(row) for row in frame.collect()} == {(1, None), (None, "oops")}
+    assert other.bodies() == ["oops"]
+
+
+def test_text(topic: Topic, run: Any) -> None:
+    """Text needs no schema, and takes the message's columns along, in a batch and in a stream."""
     topic.send("one", tags="t")
-    assert [tuple(row) for row in topic.read(valueFormat="string", metadataColumns="tags").collect()] == [("one", "t")]
+    text = {"valueFormat": "string", "metadataColumns": "tags"}
+    assert [tuple(row) for row in topic.read(**text).collect()] == [("one", "t")]
     assert topic.read("line string", valueFormat="string").collect()[0].line == "one"
+    batches = run(topic.stream(**text, startingOffsets="earliest"))
+    assert [tuple(row) for rows in batches.rows for row in rows] == [("one", "t")]
 
 
 def test_the_schema_found_is_sparks_own(rmq_spark: SparkSession, tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from rmqspark.client.cluster_client import ClusterClient
-from rmqspark.source.offsets import Offsets
+
+from .checkpoints import offset_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,8 +92,7 @@ def test_a_group_is_told_or_not_and_may_change(topic: Topic, run: Run, tmp_path:
     topic.send("d")
     assert run(topic.stream(group="told")).bodies == ["d"]
     assert sum(offset or 0 for offset in committed(topic, "told")) == 4
-    newest = max((tmp_path / "checkpoint" / "offsets").glob("[0-9]*"), key=lambda file: int(file.name))
-    assert Offsets.from_json(json.loads(newest.read_text().splitlines()[2])).group == "told"
+    assert offset_of(tmp_path / "checkpoint").group == "told"
 
 
 def test_queues_are_split_over_more_tasks(topic: Topic, rmq_spark: SparkSession) -> None:

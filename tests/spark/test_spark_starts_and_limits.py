@@ -67,34 +67,64 @@ def test_times_of_single_topics_bound_a_batch(topic: Topic) -> None:
     assert [bytes(row.body) for row in early.collect()] == [b"early"]
 
 
-def test_so_many_messages_before_the_end(topic: Topic, rmq_spark: SparkSession) -> None:
-    """startingOffsets=-2 reads the last two messages of each queue."""
+def test_a_stream_starts_at_a_time_of_its_topic(topic: Topic, run: Run) -> None:
+    """startingOffsetsByTimestamp: a queue whose messages are all older is an error, or with
+    startingOffsetsByTimestampStrategy=latest read from its end."""
+    send(topic, ("early", 0), ("early", 1))
+    middle_ms = 1 + max(int(row.storeTimestamp.timestamp() * 1000) for row in topic.read().collect())
+    send(topic, ("late", 0))
+    times = json.dumps({topic.name: middle_ms})
+    with pytest.raises(StreamingQueryException, match=f"{topic.name}/broker-a/1 has no message stored at or after"):
+        run(topic.stream(startingOffsetsByTimestamp=times))
+    latest = {"startingOffsetsByTimestamp": times, "startingOffsetsByTimestampStrategy": "latest"}
+    assert run(topic.stream(**latest)).bodies == ["late"]
+    send(topic, ("new", 1))
+    assert run(topic.stream(**latest)).bodies == ["new"]
+
+
+def send(topic: Topic, *rows: tuple[str, int]) -> None:
+    """Bodies, each to a queue."""
+    topic.write(topic.spark.createDataFrame(rows, "body string, queueId int").coalesce(1), partitioner="column")
+
+
+def test_so_many_messages_before_the_end(topic: Topic, run: Run, rmq_spark: SparkSession) -> None:
+    """startingOffsets=-2 reads the last two messages of each queue; a stream goes on behind them."""
     rows = rmq_spark.range(9).selectExpr("cast(id as string) body", "cast(id % 2 as int) queueId")
     topic.write(rows.coalesce(1), partitioner="column")
     assert sorted(bytes(row.body) for row in topic.read(startingOffsets="-2").collect()) == [b"5", b"6", b"7", b"8"]
+    assert run(topic.stream(startingOffsets="-2")).bodies == ["5", "6", "7", "8"]
+    topic.send("9")
+    assert run(topic.stream(startingOffsets="-2")).bodies == ["9"]
 
 
 def test_a_query_takes_over_where_a_group_stands(topic: Topic, run: Run, tmp_path: Path) -> None:
-    """startingOffsets=group goes on where another query of the group ended, without its checkpoint."""
+    """startingOffsets=group goes on where another query of the group ended, without its checkpoint, as a batch or as a
+    stream; groupOffsetReset says where a group begins that never was there."""
     topic.send("a", "b", "c")
     run(topic.stream(startingOffsets="earliest", group="handing-over"))
     topic.send("d", "e")
-    found = topic.read(startingOffsets="group", group="handing-over", groupOffsetReset="earliest").collect()
+    found = topic.read(startingOffsets="group", group="handing-over").collect()
     assert sorted(bytes(row.body) for row in found) == [b"d", b"e"]
+    assert topic.read(startingOffsets="group", group="never-there").count() == 0
+    assert topic.read(startingOffsets="group", group="never-there", groupOffsetReset="earliest").count() == 5
+    for group, reset, bodies in (("handing-over", "latest", "de"), ("newcomer", "earliest", "abcde")):
+        (tmp_path / "checkpoint").rename(tmp_path / f"before-{group}")
+        assert run(topic.stream(startingOffsets="group", group=group, groupOffsetReset=reset)).bodies == list(bodies)
 
 
 def test_bytes_bound_each_batch(topic: Topic, run: Run, rmq_spark: SparkSession) -> None:
-    """maxBytesPerTrigger is exceeded by single messages only, also under Trigger.AvailableNow; everything is read."""
+    """maxBytesPerTrigger is about what messages take in the broker's log. It is exceeded by a message that is larger
+    alone, and made use of, also under Trigger.AvailableNow; everything is read."""
     topic.write(rmq_spark.range(60).selectExpr("repeat('x', cast(100 * (1 + id % 7) as int)) body"))
     topic.send("y" * 9_000)
-    stored = {(row.queueId, row.queueOffset): 0 for row in topic.read().collect()}
-    assert len(stored) == 61
+    stored = topic.stored_bytes()
     batches = run(topic.stream(startingOffsets="earliest", maxBytesPerTrigger=4_000, maxOffsetsPerTrigger=12))
-    assert sum(batches.sizes) == 61
+    read = [[stored.pop((row.queueId, row.queueOffset)) for row in rows] for rows in batches.rows]
+    assert not stored
     assert max(batches.sizes) <= 12
-    for rows in batches.rows:
-        assert sum(len(row.body) for row in rows) < 4_000 or len(rows) == 1
-    assert any(len(rows) == 1 and len(rows[0].body) == 9_000 for rows in batches.rows)
+    (alone,) = [sizes for sizes in read if sum(sizes) > 4_000]
+    assert (len(alone), alone[0] > 9_000) == (1, True)
+    assert len(read) < 2 * sum(map(sum, read)) / 4_000
 
 
 def test_available_now_does_not_wait_for_a_minimum(topic: Topic, run: Run) -> None:
@@ -118,5 +148,21 @@ def test_a_query_waits_for_enough(topic: Topic, tmp_path: Path) -> None:
         topic.send("d")
         query.processAllAvailable()
         assert sum(seen) == 4
+    finally:
+        query.stop()
+
+
+def test_a_query_does_not_wait_longer_than_it_is_told(topic: Topic, tmp_path: Path) -> None:
+    """maxTriggerDelay: once it is over, what is too little is read all the same."""
+    seen: list[int] = []
+    stream = topic.stream("body binary", startingOffsets="earliest", minOffsetsPerTrigger=1_000, maxTriggerDelay="2s")
+    writer = stream.writeStream.foreachBatch(lambda batch, number: seen.append(batch.count()))
+    topic.send("a")
+    query = writer.option("checkpointLocation", str(tmp_path / "waiting")).start()
+    try:
+        query.processAllAvailable()
+        topic.send("b", "c")
+        while sum(seen) < 3:
+            assert not query.awaitTermination(1)
     finally:
         query.stop()

@@ -13,8 +13,9 @@ from rmqspark.client.group_reading import Member
 from rmqspark.model import MessageQueue
 from rmqspark.rebalance.strategies import Strategy
 from rmqspark.source.membership import Membership
-from rmqspark.source.offsets import Offsets
 from rmqspark.testing import cluster
+
+from .checkpoints import offset_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -92,8 +93,7 @@ def test_a_share_is_the_strategy_s(
 def test_a_share_by_hash(orders: Topic, share_of: Callable[..., set[str]], tmp_path: Path) -> None:
     """consistent-hash goes by the names of members and queues: the share is that of the name the query has drawn."""
     read = share_of(orders.stream("body binary", **shared(orders, "consistent-hash")))
-    newest = max((tmp_path / "checkpoint" / "offsets").glob("[0-9]*"), key=lambda file: int(file.name))
-    member = Offsets.from_json(json.loads(newest.read_text().splitlines()[2])).member
+    member = offset_of(tmp_path / "checkpoint").member
     queues = [MessageQueue(orders.name, *place) for place in PLACES]
     wanted = Strategy("consistent-hash").allocate(member, queues, [member, OTHER])
     assert read == {f"{queue.broker_name}/{queue.queue_id}" for queue in wanted}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from rmqspark.source.offsets import Offsets
+from .checkpoints import offset_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,12 +22,6 @@ if TYPE_CHECKING:
     Run = Callable[[Any], Batches]
 
 pytestmark = pytest.mark.spark
-
-
-def offset_of(checkpoint: Path) -> Offsets:
-    """The newest offset in a checkpoint."""
-    newest = max((checkpoint / "offsets").glob("[0-9]*"), key=lambda file: int(file.name))
-    return Offsets.from_json(json.loads(newest.read_text().splitlines()[2]))
 
 
 def test_a_restart_goes_on_where_the_checkpoint_is(topic: Topic, run: Run, tmp_path: Path) -> None:

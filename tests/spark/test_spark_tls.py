@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from tests.certificates import Authority
+    from tests.certificates import Authority, Certificate
 
 pytestmark = pytest.mark.spark
 
@@ -29,9 +29,8 @@ PATIENCE_S = 200
 
 
 @contextmanager
-def served(authority: Authority, directory: Path) -> Iterator[str]:
+def served(authority: Authority, own: Certificate, directory: Path, **more: str) -> Iterator[str]:
     """`rmq up` that serves nobody without a certificate; its name server's address."""
-    own = authority.issue()
     flags = {
         "tls-server-mode": "enforcing",
         "tls-server-cert-path": own.cert_path,
@@ -45,6 +44,7 @@ def served(authority: Authority, directory: Path) -> Iterator[str]:
         "namesrv-port": "0",
         "broker-port": "0",
         "store": str(directory),
+        **{name.replace("_", "-"): value for name, value in more.items()},
     }
     words = [sys.executable, "-m", "rmqspark", "up", "--no-admin", *(f"--{name}={flags[name]}" for name in flags)]
     endpoints, clock = directory / "endpoints.json", SystemClock()
@@ -74,7 +74,7 @@ def test_options_for_tls(authority: Authority, rmq_spark: SparkSession, tmp_path
         "tlsKeyPassword": PASSWORD,
     }
     (tmp_path / "store").mkdir()
-    with served(authority, tmp_path / "store") as namesrv:
+    with served(authority, authority.issue(), tmp_path / "store") as namesrv:
         access = Access(tls=Tls(authority.path, mine.cert_path, mine.key_path, PASSWORD))
         with AdminClient(namesrv, access=access) as admin:
             for topic in ("orders", "copies"):
@@ -90,3 +90,21 @@ def test_options_for_tls(authority: Authority, rmq_spark: SparkSession, tmp_path
         without: Any = rmq_spark.read.format("rmq").option("fetchOffset.numRetries", "0").option("namesrv", namesrv)
         with pytest.raises(Exception, match="TLS"):
             without.load("orders").count()
+
+
+def test_a_certificate_of_another_host(authority: Authority, rmq_spark: SparkSession, tmp_path: Path) -> None:
+    """It is refused, and the error names the option that takes it: tlsCheckHost=false. tlsAuthServer=false takes any,
+    and needs nobody who is trusted."""
+    (tmp_path / "store").mkdir()
+    mine, own = authority.issue(), authority.issue("elsewhere.example")
+    with served(authority, own, tmp_path / "store", tls_client_check_host="false") as namesrv:
+        options = {"namesrv": namesrv, "tlsEnable": "true", "tlsCertPath": mine.cert_path, "tlsKeyPath": mine.key_path}
+        trusting = {**options, "tlsTrustCertPath": authority.path}
+        rows = rmq_spark.range(10).selectExpr("CAST(id AS STRING) body").write.format("rmq")
+        rows.options(**trusting, tlsCheckHost="false", autoCreateTopic="true").mode("append").save("orders")
+        reader = rmq_spark.read.format("rmq").option("fetchOffset.numRetries", "0")
+        with pytest.raises(Exception, match="(?s)another host.*tlsCheckHost to false"):
+            reader.options(**trusting).load("orders").count()
+        assert reader.options(**trusting, tlsCheckHost="false").load("orders").count() == 10
+        anybody: Any = rmq_spark.read.format("rmq").options(**options, tlsAuthServer="false")
+        assert anybody.load("orders").count() == 10
