@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,10 +11,13 @@ import pytest
 from rmqspark.testing import cluster
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from conftest import Batches, Topic
     from pyspark.sql import SparkSession
+
+    from rmqspark.testing import LocalCluster
 
     Run = Callable[[Any], Batches]
 
@@ -48,7 +52,7 @@ def test_a_stream_reads_each_message_once(topic: Topic, run: Run) -> None:
     assert max(batches.sizes) <= 2
 
 
-def test_a_store_is_read_without_a_broker(rmq_spark: SparkSession, tmp_path: Any) -> None:
+def test_a_store_is_read_without_a_broker(rmq_spark: SparkSession, tmp_path: Path) -> None:
     """What brokers have left in a folder, each under its name; the files stay as they are."""
     with cluster(brokers=2) as mq:
         rows = rmq_spark.range(1000).selectExpr("cast(id as string) body", "map('n', cast(id as string)) properties")
@@ -66,12 +70,33 @@ def test_a_store_is_read_without_a_broker(rmq_spark: SparkSession, tmp_path: Any
     assert {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*")} == before
 
 
-def test_a_store_that_is_not_the_brokers_is_not_read(rmq_spark: SparkSession, tmp_path: Any) -> None:
-    """Where the path leads to other files, here because they were moved away, messages come from the broker."""
+def test_a_store_that_is_not_the_brokers_is_not_read(rmq_spark: SparkSession, tmp_path: Path) -> None:
+    """Where the path leads to other files, here to another store that has the topic, messages come from the broker."""
+
+    def write(mq: LocalCluster, first: int) -> None:
+        rows = rmq_spark.range(first, first + 100).selectExpr("cast(id as string) body").coalesce(1)
+        writer = rows.write.format("rmq").option("namesrv", mq.namesrv).option("autoCreateTopic", "true")
+        writer.option("queues", 1).mode("append").save("orders")
+
+    with cluster() as elsewhere:
+        write(elsewhere, 1_000)
+        elsewhere.stop_broker("broker-a")
+        shutil.copytree(elsewhere.store_dir(), tmp_path / "other")
     with cluster() as mq:
-        frame = rmq_spark.range(100).selectExpr("cast(id as string) body")
-        writer = frame.write.format("rmq").option("namesrv", mq.namesrv).option("autoCreateTopic", "true")
-        writer.mode("append").save("moved")
-        shutil.move(mq.store_dir() / "rmqspark.json", tmp_path / "rmqspark.json")
-        reader = rmq_spark.read.format("rmq").option("namesrv", mq.namesrv).option("readMode", "direct")
-        assert reader.load("moved").count() == 100
+        write(mq, 0)
+        with in_the_place_of(mq.store_dir(), tmp_path / "other"):
+            reader = rmq_spark.read.format("rmq").option("namesrv", mq.namesrv).option("readMode", "direct")
+            assert {int(row.body) for row in reader.load("orders").select("body").collect()} == set(range(100))
+
+
+@contextmanager
+def in_the_place_of(store: Path, other: Path) -> Iterator[None]:
+    """The path of a store leads to another one; whoever has its files open still has them."""
+    kept = store.with_name("kept")
+    store.rename(kept)
+    shutil.copytree(other, store)
+    try:
+        yield
+    finally:
+        shutil.rmtree(store)
+        kept.rename(store)
