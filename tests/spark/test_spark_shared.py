@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -14,13 +15,14 @@ import pytest
 
 from rmqspark.broker.config import BrokerConfig
 from rmqspark.client.admin import AdminClient
+from rmqspark.clock import SystemClock
 from rmqspark.testing import cluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
     from rmqspark.testing import LocalCluster
@@ -46,12 +48,17 @@ def mq() -> Iterator[LocalCluster]:
         yield running
 
 
-def copy(spark: SparkSession, namesrv: str, name: str, checkpoint: str, **options: str) -> StreamingQuery:
-    """A member of group `name` that copies topic `name` to `name`-out, exactly once."""
-    stream = (
+def reading(spark: SparkSession, namesrv: str, name: str, **options: str) -> DataFrame:
+    """What a member of group `name` reads of topic `name`."""
+    return (
         spark.readStream.format("rmq").schema("body binary").option("namesrv", namesrv).options(**options)
         .option("group", name).option("groupMode", "shared").option("groupOffsetReset", "earliest").load(name)
     )  # fmt: skip
+
+
+def copy(spark: SparkSession, namesrv: str, name: str, checkpoint: str, **options: str) -> StreamingQuery:
+    """A member of group `name` that copies topic `name` to `name`-out, exactly once."""
+    stream = reading(spark, namesrv, name, **options)
     writer = stream.writeStream.format("rmq").option("namesrv", namesrv).option("topic", f"{name}-out")
     return writer.option("checkpointLocation", checkpoint).option("onReplayMismatch", "fail").start()
 
@@ -67,6 +74,11 @@ class Group:
 
     def start(self, member: str, **options: str) -> StreamingQuery:
         return copy(self.spark, self.mq.namesrv, self.name, str(self.directory / member), **options)
+
+    def start_with(self, member: str, on_batch: Callable[[DataFrame, int], None]) -> StreamingQuery:
+        """One that hands over its batches, instead of copying them."""
+        writer = reading(self.spark, self.mq.namesrv, self.name).writeStream.foreachBatch(on_batch)
+        return writer.option("checkpointLocation", str(self.directory / member)).start()
 
     @contextmanager
     def driver(self, member: str) -> Iterator[subprocess.Popen[bytes]]:
@@ -168,6 +180,40 @@ def test_a_member_is_killed(group: Group) -> None:
     group.send()
     group.wait_until(group.is_all_copied, first, second)
     assert group.read() == list(range(group.sent))
+
+
+def test_a_batch_takes_longer_than_its_leases(group: Group) -> None:
+    """They are renewed while it runs: who joins gets none of its queues before it is done, and no message is read
+    twice."""
+    read: list[int] = []
+    holders: set[str] = set()
+    has_begun, goes_on, clock = threading.Event(), threading.Event(), SystemClock()
+
+    def on_batch(batch: DataFrame, number: int) -> None:
+        bodies = [int(bytes(row.body)) for row in batch.collect()]
+        if bodies and not has_begun.is_set():
+            has_begun.set()
+            goes_on.wait()
+        read.extend(bodies)
+
+    def is_over() -> bool:
+        holders.update(group.owners())
+        return clock.monotonic_ms() > end_ms
+
+    group.send()
+    first = group.start_with("first", on_batch)
+    try:
+        group.wait_until(has_begun.is_set, first)
+        second = group.start_with("second", on_batch)
+        end_ms = clock.monotonic_ms() + 2 * LEASE_MS
+        group.wait_until(is_over, first, second)
+        assert len(holders) == 1
+    finally:
+        goes_on.set()
+    group.wait_until(lambda: sorted(group.owners().values()) == [2, 2], first, second)
+    group.send()
+    group.wait_until(lambda: len(read) >= group.sent, first, second)
+    assert sorted(read) == list(range(group.sent))
 
 
 def test_a_decided_batch_comes_again_when_its_queues_are_another_s(group: Group) -> None:
