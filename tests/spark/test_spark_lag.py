@@ -107,6 +107,22 @@ def test_a_query_is_seen_with_its_listener(
     assert ended.state == "stopped"
 
 
+def test_a_query_is_told_why_it_is_slow(
+    topic: Topic, listener: ToldListener, rmq_spark: SparkSession, tmp_path: Path
+) -> None:
+    """Where one of a topic's three queues has all the rows, that is seen, with the options that would split it."""
+    rows = rmq_spark.range(4_000).selectExpr("cast(id as string) body", "0 queueId")
+    topic.write(rows, partitioner="column")
+    frame = topic.stream("body binary", startingOffsets="earliest", maxOffsetsPerTrigger=2_000)
+    writer = frame.writeStream.format("noop").queryName("lopsided")
+    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
+    assert writer.start().awaitTermination(200)
+    assert listener.of_the_end.wait(200)
+    told = {each["kind"]: each for each in rmq("spark", "diagnose", "lopsided", "--namesrv", topic.namesrv)["findings"]}
+    assert f"{topic.name}/broker-a/0 had 2,000 of 2,000 rows" in told["skewed-queues"]["story"]
+    assert "maxRecordsPerPartition" in told["skewed-queues"]["advice"]
+
+
 def test_a_query_that_fails_before_its_first_batch_is_done(
     topic: Topic, listener: ToldListener, tmp_path: Path
 ) -> None:
