@@ -101,7 +101,8 @@ class Search:
     def run(self, limit: int, start: State | None = None) -> int:
         """How many states there were. Raises Wrong with the shortest way to a state that breaks a law."""
         first = start or State()
-        self.parents = {first: None} if start is None else self.parents
+        if start not in self.parents:
+            self.parents = {first: None}
         waiting = deque([first])
         while waiting and len(self.parents) < limit:
             state = waiting.popleft()
