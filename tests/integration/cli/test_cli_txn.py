@@ -39,10 +39,14 @@ def test_transactions_are_listed_and_described(ok: Run, cli: Run, rmq: Rmq, topi
     committed(rmq.namesrv, topic, 4, "a", "b")
     (state,) = [state for state in ok("txn", "list", "--json").json if state["transactionalId"] == topic]
     assert (state["version"], state["lastVersion"], state["rows"]) == (4, 4, 2)
-    assert topic in ok("txn", "list").out
+    assert state["bytes"] > len("ab")
+    assert 0 <= state["ageMs"] < 600_000
+    (row,) = [line for line in ok("txn", "list").lines if topic in line]
+    assert re.search(rf"{state['epoch']} +4 +version 4 is committed .* broker-a +2 +{state['bytes']} ", f"{row} ")
     written(rmq.namesrv, topic, 5, "c")
     described = ok("txn", "describe", topic).out
     assert f"q-{topic}" in described
+    assert "version 5 is being written" in described
     document = ok("txn", "describe", topic, "--json").json
     assert (document["version"], document["rows"], document["brokers"]) == (5, 1, ["broker-a"])
     missing = cli("txn", "describe", "nobody")

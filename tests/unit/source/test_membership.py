@@ -42,6 +42,7 @@ class Broker:
         self.failure: Exception | None = None
         self.away: set[str] = set()
         self.renewed = threading.Semaphore(0)
+        self.failed = threading.Semaphore(0)
 
     def broker(self, name: str) -> Broker:
         if name in self.away:
@@ -53,6 +54,7 @@ class Broker:
 
     def heartbeat(self, data: HeartbeatData) -> None:
         if self.failure:
+            self.failed.release()
             raise self.failure
         self.beats.append(data)
 
@@ -107,13 +109,17 @@ def test_a_member_is_where_it_could_say_so(broker: Broker, member: Membership) -
 
 
 def test_leases_are_renewed_while_a_batch_runs(broker: Broker, member: Membership) -> None:
-    """By a thread, several times in the life of a lease, without committing anything."""
+    """By a thread, several times in the life of a lease, without committing anything; again where the broker was away
+    for a while."""
     member.hold({QUEUE: 7}, BEATS_IN_A_LEASE)
     for _ in range(2):
         assert broker.renewed.acquire(timeout=PATIENCE_S)
     (kept,) = broker.leases[-1].keep
     assert (kept.queueId, kept.lease, kept.offset) == (3, 7, -1)
     broker.failure = Unreachable("Nobody is there.", address="a")
+    assert broker.failed.acquire(timeout=PATIENCE_S)
+    while broker.renewed.acquire(blocking=False):
+        pass
     broker.failure = None
     assert broker.renewed.acquire(timeout=PATIENCE_S)
 

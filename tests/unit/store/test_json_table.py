@@ -91,7 +91,8 @@ def test_two_bad_files_are_an_error_that_says_what_to_do(current: bytes | None, 
 
 @pytest.mark.parametrize("power", ["kill", "crash", "partial"])
 def test_death_at_every_operation_leaves_a_good_version(power: str) -> None:
-    """Whenever the process dies or the power goes, the version saved last is there, or the one being saved."""
+    """RocketMQ #3401, where tables were garbage after a crash: whenever the process dies or the power goes, the version
+    saved last is there, or the one being saved."""
     for died_at in range(1, 100):
         for seed in range(20):
             files = MemoryFileSystem()
