@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ours import read
+from pyspark.errors import StreamingQueryException
 from rocketmq import wait_for
 
 from rmqspark.client.admin import AdminClient
@@ -64,6 +65,28 @@ def test_spark_works_on_a_stock_cluster(stock: str, rmq_spark: SparkSession, tmp
     )
     assert query.awaitTermination(60)
     assert facts(rmq_spark.table("stock_rows")) == everything
+
+
+def test_a_stream_writes_to_a_stock_cluster_at_least_once(stock: str, rmq_spark: SparkSession, tmp_path: Path) -> None:
+    """Not exactly once, which such brokers cannot keep: the error says why, and the way out, which then works."""
+    write(rmq_spark, stock, "stock-source")
+    with AdminClient(stock) as admin:
+        admin.create_topic("stock-copies", queues=2)
+
+    def run(**options: str) -> None:
+        stream = rmq_spark.readStream.format("rmq").options(namesrv=stock, startingOffsets="earliest")
+        writer = stream.load("stock-source").writeStream.format("rmq").options(namesrv=stock, **options)
+        writer = writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True)
+        assert writer.start("stock-copies").awaitTermination(60)
+
+    story = "(?s)knows no transactions of whole batches.*would be written again.*deliveryGuarantee=at-least-once"
+    with pytest.raises(StreamingQueryException, match=story):
+        run()
+    copies = rmq_spark.read.format("rmq").option("namesrv", stock)
+    assert copies.load("stock-copies").count() == 0
+    run(deliveryGuarantee="at-least-once")
+    assert facts(copies.load("stock-copies")) == {expected(row) for row in range(ROWS)}
+    assert copies.load("stock-copies").count() == ROWS
 
 
 def test_java_reads_what_spark_wrote_in_bulk(ours: Up, jvm: Jvm, rmq_spark: SparkSession) -> None:
