@@ -7,13 +7,10 @@ brings it to the disk.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-import structlog
-
 from rmqspark.broker.sending.bulks import check_target, open_bulk
-from rmqspark.errors import Fenced, InvalidArgument, RecordError, TransactionError
+from rmqspark.errors import InvalidArgument
 from rmqspark.protocol.bodies.txn import OutputRanges, TxnComplete, TxnVote
 from rmqspark.protocol.bulk.bulk_rows import BulkRows
 from rmqspark.protocol.codes import RequestCode
@@ -30,22 +27,19 @@ from rmqspark.protocol.records.properties import Property
 from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Routes
 from rmqspark.store.appending.bulk_check import check_bulk, check_rows
-from rmqspark.told_once import ToldOnce
 from rmqspark.txn.participant.half_batch import half_of
 from rmqspark.txn.ports import Complete, Vote
+from rmqspark.txn.refusals import Refusals
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import Awaitable, Callable
 
     from rmqspark.broker.delays.parked_bulks import ParkedBulks
     from rmqspark.broker.topics import TopicTable
-    from rmqspark.errors import RmqError
     from rmqspark.protocol.records.record_batch import RecordBatch
     from rmqspark.remoting.request import Request
     from rmqspark.txn.participant.half_batch import HalfBatch
     from rmqspark.txn.participant.resolver import Resolver
-
-log = structlog.get_logger("rmqspark.txn")
 
 
 class TxnParticipantHandlers:
@@ -68,7 +62,7 @@ class TxnParticipantHandlers:
         self._parked = parked
         self._note_broker = note_broker
         self._max_body_bytes = max_body_bytes
-        self._told: ToldOnce[tuple[str, str]] = ToldOnce(log, "refusals of half batches")
+        self._refusals = Refusals()
 
     def routes(self) -> Routes:
         return {
@@ -86,34 +80,18 @@ class TxnParticipantHandlers:
         return self._introduce_and_hold(request, half)
 
     async def _introduce_and_hold(self, request: Request[TxnHalfRequestHeader], half: HalfBatch) -> Reply:
-        with self._warning(half.name.batch.transactional_id):
+        with self._refusals.telling(half.name.batch.transactional_id):
             await self._resolver.introduce(half.name.batch)
         return self._hold(request, half)
 
     def _hold(self, request: Request[TxnHalfRequestHeader], half: HalfBatch) -> Reply:
         check_target(self._topics, half.topic, half.queue_id)  # now: it may have been deleted while others were asked
-        with self._warning(half.name.batch.transactional_id):
+        with self._refusals.telling(half.name.batch.transactional_id):
             held = self._resolver.known(half)
             if held is None:
                 has_tags = self._check(request.header, open_bulk(request.header, request.body, self._parked))
                 held = self._resolver.take(half._replace(has_tags=has_tags), request.body)
         return Reply(TxnHalfResponseHeader(held.physical_offset))
-
-    @contextmanager
-    def _warning(self, transactional_id: str) -> Iterator[None]:
-        """What contradicts itself, or its coordinator, is refused; the first time it is logged, too."""
-        try:
-            yield
-        except (RecordError, TransactionError) as error:
-            if not isinstance(error, Fenced):  # that one happens to honest clients, too
-                self._warn_once(transactional_id, error)
-            raise
-
-    def _warn_once(self, transactional_id: str, error: RmqError) -> None:
-        """No honest client sends what contradicts itself, so the first of each kind is logged."""
-        kind = type(error).__name__
-        if self._told.is_news((transactional_id, kind)):
-            log.warning("refused", transactional_id=transactional_id, error=kind, reason=str(error))
 
     def _check(self, header: TxnHalfRequestHeader, bulk: RecordBatch | BulkRows) -> bool:
         """Whether any message has tags. Raises what `check_bulk` and `check_rows` raise."""
@@ -127,7 +105,7 @@ class TxnParticipantHandlers:
         header, body = request.header, TxnVote.decode_request(request.body)
         vote = Vote(header.transactionalId, header.epoch, header.version, body.attempts, header.completed)
         if not self._resolver.refusal(vote):
-            with self._warning(header.transactionalId):
+            with self._refusals.telling(header.transactionalId):
                 await self._resolver.check_vote(vote)
             if header.coordinator is not None:
                 self._note_broker(header.coordinator)  # before the vote, whose flush brings it to the disk
@@ -141,7 +119,7 @@ class TxnParticipantHandlers:
         commit = header.outcome == TxnOutcome.COMMIT
         attempts = TxnComplete.decode_request(request.body).attempts if commit else []
         decided = Complete(header.transactionalId, header.epoch, header.version, commit, attempts, header.durable)
-        with self._warning(header.transactionalId):
+        with self._refusals.telling(header.transactionalId):
             await self._resolver.check_complete(decided)
         outputs = await self._resolver.complete(decided)
         return Reply(body=OutputRanges(outputs).encode(standard=True))

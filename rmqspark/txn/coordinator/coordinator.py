@@ -10,7 +10,6 @@ Everything about one transactional id happens one after the other, so what the l
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
@@ -19,16 +18,16 @@ from rmqspark.errors import Busy, FlushTimeout, InvalidName, RmqError, Transacti
 from rmqspark.fault_points import fault_point
 from rmqspark.protocol.headers.txn import NO_VERSION, TxnOutcome
 from rmqspark.protocol.names import check_transactional
-from rmqspark.told_once import ToldOnce
 from rmqspark.txn.coordinator.confirmations import Confirmations
 from rmqspark.txn.coordinator.events import RunOpened
 from rmqspark.txn.coordinator.ledger import CLOCK, DRIVER, Answer, is_open
 from rmqspark.txn.coordinator.proposals import Proposals
 from rmqspark.txn.coordinator.turns import Turns
 from rmqspark.txn.coordinator.voting import Voting
+from rmqspark.txn.refusals import Refusals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
     from rmqspark.clock import Clock
     from rmqspark.model import MessageQueue
@@ -87,7 +86,7 @@ class Coordinator:
         self._pending: set[tuple[str, int]] = set()  # at the last round: ids, and their oldest version
         self._turns = Turns()
         self._proposals = Proposals()
-        self._told: ToldOnce[tuple[str, str]] = ToldOnce(log, "refusals of transactions")
+        self._refusals = Refusals()
 
     # --- requests ----------------------------------------------------------------------------------------------------
 
@@ -124,7 +123,7 @@ class Coordinator:
         if len(decision.participants) > _MAX_PARTICIPANTS:
             raise TransactionError(f"A decision names {_MAX_PARTICIPANTS} brokers at most.")
         async with self._turns.of(transactional_id):
-            with self._warning(transactional_id):
+            with self._refusals.telling(transactional_id):
                 answer = self._ledger.decide(transactional_id, run, epoch, version, decision)
             if answer is not None:
                 return await self._finish(transactional_id, version, await self._tell(transactional_id, answer))
@@ -152,7 +151,7 @@ class Coordinator:
         if transactional_id not in self._ledger:  # nobody's: no epoch was ever handed out, so nothing can be decided
             return Ruling(Answer(TxnOutcome.FENCED))
         async with self._turns.of(transactional_id):
-            with self._warning(transactional_id):
+            with self._refusals.telling(transactional_id):
                 answer = self._ledger.close(transactional_id, epoch, version, self._clock.now_ms(), by)
             ruling = await self._finish(transactional_id, version, await self._tell(transactional_id, answer))
             if answer.outcome is not TxnOutcome.FENCED or answer.epoch != epoch or ruling.remark:
@@ -239,15 +238,6 @@ class Coordinator:
 
     # --- steps -------------------------------------------------------------------------------------------------------
 
-    @contextmanager
-    def _warning(self, transactional_id: str) -> Iterator[None]:
-        """What contradicts the ledger is refused; the first time it is logged, too."""
-        try:
-            yield
-        except TransactionError as error:
-            self._warn_once(transactional_id, error)
-            raise
-
     async def _put_to_vote(
         self, transactional_id: str, epoch: int, version: int, decision: TxnDecision, by: str = DRIVER
     ) -> Ruling:
@@ -332,13 +322,8 @@ class Coordinator:
             return Ruling(Answer(TxnOutcome.UNKNOWN), remark=str(error))
         if other is not None:
             return _redirect(other)
-        self._warn_once(transactional_id, UnknownTransaction(f"Nobody knows {transactional_id!r}."))
+        self._refusals.tell(transactional_id, UnknownTransaction(f"Nobody knows {transactional_id!r}."))
         return Ruling(Answer(TxnOutcome.FENCED))
-
-    def _warn_once(self, transactional_id: str, error: TransactionError) -> None:
-        kind = type(error).__name__
-        if self._told.is_news((transactional_id, kind)):
-            log.warning("refused", transactional_id=transactional_id, error=kind, reason=str(error))
 
 
 def _redirect(coordinator: str) -> Ruling:
