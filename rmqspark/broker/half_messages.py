@@ -213,7 +213,7 @@ class HalfMessages:
                 self._counted.ends_of_halves.committed(half.real_topic, age_ms)
             else:
                 self._counted.ends_of_halves.rolled_back(half.real_topic)
-        return place.physical_offset + place.size
+        return place.end_offset
 
     def set_aside(self, half: OpenHalf, reason: str) -> None:
         """Puts a copy into TRANS_CHECK_MAX_TIME_TOPIC and ends the half."""

@@ -91,6 +91,11 @@ class Appended(msgspec.Struct, frozen=True, gc=False):
     size: int
     store_timestamp_ms: int
 
+    @property
+    def end_offset(self) -> int:
+        """Physical offset behind it."""
+        return self.physical_offset + self.size
+
 
 class BulkAppended(msgspec.Struct, frozen=True, gc=False):
     """Where a bulk of messages was stored: `count` consecutive queue offsets from `queue_offset` on."""

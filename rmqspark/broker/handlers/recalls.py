@@ -7,12 +7,9 @@ As there, nobody looks for the message: whether it was there, the handle's holde
 
 from __future__ import annotations
 
-import asyncio
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from rmqspark.broker.delays.recalls import checked_handle, recall_draft
-from rmqspark.broker.flush_waiters import settle
 from rmqspark.errors import FlushTimeout, RmqError, ServerFault
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.faults import to_response
@@ -79,13 +76,11 @@ class RecallHandlers:
 
     async def _store(self, draft: Draft) -> None:
         """Returns when it is safe, or, as in RocketMQ, when that took too long."""
-        safe: asyncio.Future[RmqError | None] = asyncio.get_running_loop().create_future()
         try:
             self._require_room()
             place = self._appender.append_together([draft])[0]
-            self._appender.when_safe(place.physical_offset + place.size, partial(settle, safe))
-            error = await safe
-        except RmqError as refusal:
-            error = refusal
-        if error is not None and not isinstance(error, FlushTimeout):
-            raise ServerFault(f"{_REFUSED}: {error}")
+            await self._appender.safe(place.end_offset)
+        except FlushTimeout:
+            return
+        except RmqError as error:
+            raise ServerFault(f"{_REFUSED}: {error}") from error

@@ -11,11 +11,13 @@ to every send concerned.
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 import structlog
 
+from rmqspark.broker.flush_waiters import settle
 from rmqspark.broker.metrics.if_memory_allows import IF_MEMORY_ALLOWS
 from rmqspark.broker.sending.batch_appends import BatchAppends
 from rmqspark.broker.sending.usual_send import finish_all
@@ -194,6 +196,14 @@ class Appender:
             return
         self._safety.publish_soon()
         done(None)
+
+    async def safe(self, end_offset: int) -> None:
+        """Returns when what ends at `end_offset` in the log is as safe as the broker's modes promise. Raises what keeps
+        it from being so: FlushTimeout, which SlaveNotAvailable is too, and NotWritable."""
+        told: asyncio.Future[RmqError | None] = asyncio.get_running_loop().create_future()
+        self._safety.when_safe(end_offset, partial(settle, told))
+        if (error := await told) is not None:
+            raise error
 
     def _append_usual(self, sendings: list[UsualSend]) -> None:
         begin = self._store.end_offset
