@@ -1,4 +1,4 @@
-"""Messages that a consumer could not consume: once more after a while, or among the dead letters. Pure.
+"""Messages that a consumer could not consume: once more after a while, or among the dead letters.
 
 RocketMQ: AbstractSendMessageProcessor.consumerSendMsgBack; spec: semantics, section 8.9. By default a message comes
 again after 10 s, then after 30 s, and so on up to two hours, 16 times in all.
@@ -6,7 +6,7 @@ again after 10 s, then after 30 s, and so on up to two hours, 16 times in all.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqspark.broker.delays.parking import Place, park
 from rmqspark.protocol.names import dead_letter_topic, retry_topic
@@ -16,33 +16,86 @@ from rmqspark.protocol.records.record import SysFlag
 from rmqspark.store.draft import Draft, redraft
 
 if TYPE_CHECKING:
+    from rmqspark.broker.groups import SubscriptionGroups
+    from rmqspark.broker.topics import TopicTable
+    from rmqspark.clock import Clock
+    from rmqspark.entropy import Entropy
+    from rmqspark.protocol.bodies.admin import SubscriptionGroupConfig
     from rmqspark.protocol.records.record import Record
 
 _FIRST_LEVEL: Final = 3  # of the first time; one more each time
 _AT_ONCE: Final = {Property.DELAY: "0"}
 
 
-def is_dead(record: Record, delay_level: int, max_times: int) -> bool:
-    """Whether a message that was consumed in vain is not to come again. Below 0 `delay_level` says so itself."""
-    return delay_level < 0 or record.reconsume_times >= max_times
+class Returned(NamedTuple):
+    """A message that was sent back, as it is to be stored anew."""
+
+    draft: Draft
+    is_dead_letter: bool
+    is_topic_new: bool
+    """Whether its topic was made for it."""
 
 
-def retry_draft(record: Record, group: str, queue_id: int, delay_level: int, levels: int) -> Draft:
-    """The message for its group's retry topic, where it waits for its time. Level 0: one above that of the time
-    before."""
+class Redelivery:
+    """Decides what becomes of messages that are sent back, and makes the topics that their groups need for it."""
+
+    def __init__(
+        self, topics: TopicTable, groups: SubscriptionGroups, clock: Clock, entropy: Entropy, *, delay_levels: int
+    ) -> None:
+        self._topics = topics
+        self._groups = groups
+        self._clock = clock
+        self._entropy = entropy
+        self._delay_levels = delay_levels
+
+    def group(self, name: str) -> SubscriptionGroupConfig | None:
+        """The group that sends messages back; None where it has no queues for retries, so wants none. One that is not
+        there, since an operator has deleted it say, is made by use; raises GroupNotFound where that is not allowed."""
+        group = self._groups.find_or_create(name, self._clock.now_ms())
+        return group if group.retryQueueNums > 0 else None
+
+    def of(self, record: Record, group: SubscriptionGroupConfig, delay_level: int, max_times: int | None) -> Returned:
+        """The message for its group's retry topic, where it waits for the time of its level. It is a dead letter
+        instead with a level below 0, and once it was consumed `max_times`; the group says how often if that is None.
+
+        Raises InvalidName, NoPermission where the topic cannot be made.
+        """
+        name, now_ms = group.groupName, self._clock.now_ms()
+        most_times = group.retryMaxTimes if max_times is None else max_times
+        if delay_level < 0 or record.reconsume_times >= most_times:
+            is_new = self._topics.ensure_dead_letters(name, now_ms)
+            return Returned(_dead_letter(record, name), is_dead_letter=True, is_topic_new=is_new)
+        is_new = self._topics.ensure_retry(name, group.retryQueueNums, now_ms)
+        place = Place(retry_topic(name), self._queue_id(group))
+        draft = _retry(record, place, delay_level, self._delay_levels)
+        return Returned(draft, is_dead_letter=False, is_topic_new=is_new)
+
+    def origin(self, record: Record) -> str:
+        """The topic it was sent to first; where it names one that is not there, the one that it was read of."""
+        named = record.property_map().get(Property.RETRY_TOPIC, "")
+        return record.topic if self._topics.get(named) is None else named
+
+    def _queue_id(self, group: SubscriptionGroupConfig) -> int:
+        """One of the queues that its retry topic has: the group may have been given more since that was made. RocketMQ
+        stores in these, too, and no consumer reads them."""
+        topic = self._topics.require(retry_topic(group.groupName))
+        return self._entropy.below(max(1, min(group.retryQueueNums, topic.readQueueNums, topic.writeQueueNums)))
+
+
+def _retry(record: Record, place: Place, delay_level: int, levels: int) -> Draft:
+    """The message parked for `place`. Level 0: one above that of the time before."""
     level = delay_level or _FIRST_LEVEL + record.reconsume_times
-    parked = park(Place(retry_topic(group), queue_id), _returned(record), level, levels)
+    parked = park(place, _with_origin(record), level, levels)
     return _draft(record, parked.topic, parked.queue_id, parked.properties)
 
 
-def dead_letter_draft(record: Record, group: str) -> Draft:
-    """The message in its group's dead letter topic."""
-    properties = without_properties(_returned(record), {Property.DELAY})
+def _dead_letter(record: Record, group: str) -> Draft:
+    properties = without_properties(_with_origin(record), {Property.DELAY})
     return _draft(record, dead_letter_topic(group), 0, join_properties(properties, encode_properties(_AT_ONCE)))
 
 
-def _returned(record: Record) -> bytes:
-    """The properties with where the message came from, which the first return says for all later ones."""
+def _with_origin(record: Record) -> bytes:
+    """The properties, with where the message came from, which the first return says for all later ones."""
     known = record.property_map()
     own = {
         Property.RETRY_TOPIC: known.get(Property.RETRY_TOPIC) or record.topic,

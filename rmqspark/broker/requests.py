@@ -45,6 +45,7 @@ from rmqspark.broker.handlers.transactions import TransactionHandlers
 from rmqspark.broker.handlers.txn_coordinator import TxnCoordinatorHandlers
 from rmqspark.broker.handlers.txn_participant import TxnParticipantHandlers
 from rmqspark.broker.progress import Progress
+from rmqspark.broker.redelivery import Redelivery
 from rmqspark.broker.replicating import SlaveRole
 from rmqspark.broker.sending.bulks import check_target
 from rmqspark.broker.sending.intake import Intake
@@ -118,17 +119,8 @@ def _about_sends(given: Given, parts: Parts, usual: UsualSends, parked: ParkedBu
     yield ReplyHandlers(
         config, intake, parts.appender, parts.receipts, parts.clients, given.whereabouts, clock
     ).routes()
-    yield SendBackHandlers(
-        parts.store,
-        parts.appender,
-        topics,
-        groups,
-        parts.publisher,
-        parts.counted,
-        clock,
-        entropy,
-        delay_levels=given.delay_levels,
-    ).routes()
+    redelivery = Redelivery(topics, groups, clock, entropy, delay_levels=given.delay_levels)
+    yield SendBackHandlers(parts.store, redelivery, parts.appender, parts.publisher, parts.counted).routes()
     yield RecallHandlers(config, topics, parts.appender, parts.timed.require_room, clock).routes()
     yield TransactionHandlers(parts.halves, parts.appender).routes()
     yield BulkSendHandlers(topics, parts.appender, parked).routes()
