@@ -84,32 +84,15 @@ class Receipts:
         stand in them. `error` says in what their safety falls short."""
         queue_offsets, physical_offsets = places.queue_offsets.tolist(), places.physical_offsets.tolist()
         if error is not None:
-            told = zip(queue_ids, unique_keys, opaques, queue_offsets, physical_offsets, strict=True)
-            return [self._encoded(serialize_type, *values, error) for values in told]
+            told = zip(queue_ids, unique_keys, queue_offsets, physical_offsets, strict=True)
+            replies = [
+                self.reply_to(queue_id, key.decode(), queue_offset, physical_offset, error)
+                for queue_id, key, queue_offset, physical_offset in told
+            ]
+            return [encode_reply(*each, serialize_type) for each in zip(replies, opaques, strict=True)]
         form, prefixes = self._forms[serialize_type]
         filled = zip(physical_offsets, queue_ids, queue_offsets, unique_keys, opaques, strict=True)
         return [prefixes[len(header := form % values)] + header for values in filled]
-
-    def _encoded(
-        self,
-        serialize_type: int,
-        queue_id: int,
-        unique_key: bytes,
-        opaque: bytes,
-        queue_offset: int,
-        physical_offset: int,
-        error: RmqError,
-    ) -> bytes:
-        reply = self.reply_to(queue_id, unique_key.decode(), queue_offset, physical_offset, error)
-        response = encode_response(
-            read_opaque(serialize_type, opaque),
-            reply.code,
-            reply.header,
-            remark=reply.remark,
-            extra=reply.extra,
-            serialize=SERIALIZE_NAMES[serialize_type],
-        )
-        return b"".join(response)
 
     def give(
         self, request: Request[Any], message: Admitted, queue_offset: int, physical_offset: int, error: RmqError | None
@@ -192,3 +175,16 @@ class Receipts:
         """The answer to a send that was not stored."""
         code, remark = to_response(error)
         return Reply(code=code, remark=remark, extra=self._extra)
+
+
+def encode_reply(reply: Reply, opaque: bytes, serialize_type: int) -> bytes:
+    """The frame that answers a request with this opaque, as it stands in that one's header."""
+    response = encode_response(
+        read_opaque(serialize_type, opaque),
+        reply.code,
+        reply.header,
+        remark=reply.remark,
+        extra=reply.extra,
+        serialize=SERIALIZE_NAMES[serialize_type],
+    )
+    return b"".join(response)

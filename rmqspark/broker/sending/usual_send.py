@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rmqspark.protocol.commands.encoding import encode_response
-from rmqspark.protocol.commands.stencil import read_opaque
+from rmqspark.broker.sending.receipts import Receipts, encode_reply
 from rmqspark.protocol.records.properties import Property
 from rmqspark.protocol.records.record import encode_unplaced
-from rmqspark.remoting.request import SERIALIZE_NAMES, Connection
 from rmqspark.store.appending.singles import Places, Single
 from rmqspark.store.draft import Draft
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rmqspark.broker.sending.receipts import Receipts
     from rmqspark.errors import RmqError
     from rmqspark.remoting.reply import Reply
+    from rmqspark.remoting.request import Connection
 
 
 SHARD: Final = f"{Property.SHARDING_KEY}\x01".encode()
@@ -68,11 +66,7 @@ class UsualSend(Single, gc=False):
         self._answer(self.receipts.refusal(error))
 
     def _answer(self, reply: Reply) -> None:
-        code, remark, extra = reply.code, reply.remark, reply.extra
-        serialize = SERIALIZE_NAMES[self.serialize_type]
-        opaque = read_opaque(self.serialize_type, self.opaque)
-        response = encode_response(opaque, code, reply.header, remark=remark, extra=extra, serialize=serialize)
-        self.connection.answer(b"".join(response), 1)
+        self.connection.answer(encode_reply(reply, self.opaque, self.serialize_type), 1)
 
 
 def finish_all(sends: Sequence[UsualSend], places: Places) -> None:
