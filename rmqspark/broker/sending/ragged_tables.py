@@ -1,36 +1,33 @@
 """Sends of several lengths by the hundred, as a turn of the loop brings them for many topics.
 
-`send_tables.py` does the same for those that are as long as each other, at less cost. Here reading is in columns
-(`ragged_sheets.py`), and so is what is stored of a record's head; answers are filled in one by one.
+`send_tables.py` does the same for those that are as long as each other, at less cost, and answers these, too. Reading
+is in columns (`ragged_sheets.py`), and so is what is stored of a record's head; answers are filled in one by one.
 """
 
 from __future__ import annotations
 
-from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from rmqspark.broker.metrics.if_memory_allows import IF_MEMORY_ALLOWS
 from rmqspark.broker.sending.at_most import MOST_SHEETS, AtMost
 from rmqspark.broker.sending.ragged_sheets import RAGGED, RaggedSheet, can_be_read, in_order
 from rmqspark.broker.sending.send_values import HEADER_AT
-from rmqspark.errors import RmqError
 from rmqspark.protocol.buffers.spans import Spans
 from rmqspark.protocol.commands.command import JSON
-from rmqspark.remoting.gathered import answer_each, close_unanswered, hosts_of, without_frames
+from rmqspark.remoting.gathered import answer_each, hosts_of, without_frames
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from rmqspark.broker.metrics.rpc_latency import RpcLatency
     from rmqspark.broker.sending.appender import Appender
     from rmqspark.broker.sending.receipts import Receipts
     from rmqspark.broker.sending.send_stencils import SendStencil
     from rmqspark.broker.sending.usual_sends import UsualSends
+    from rmqspark.errors import RmqError
     from rmqspark.remoting.gathered import Gathered
     from rmqspark.store.appending.single_tables import StoredTable
     from rmqspark.store.appending.targets import Targets
@@ -38,58 +35,57 @@ if TYPE_CHECKING:
 _MOST_ASKED: Final = 8  # connections: what the first send of one calls for may not be known yet
 
 
-class _Stored(NamedTuple):
-    """Sends that are in the log, and what answers need of them."""
+class StoredRagged(NamedTuple):
+    """Sends that are in the log, and what answers need of them; as `send_tables.StoredAlike`."""
 
     requests: Sequence[Gathered]
+    waits_for_flush: bool
     unique_keys: list[bytes]
     opaques: list[bytes]
     targets: Targets
     target_of: NDArray[np.intp]
     places: StoredTable
 
+    @property
+    def total(self) -> int:
+        return len(self.opaques)
+
+    def without_bodies(self) -> StoredRagged:
+        return self._replace(requests=without_frames(self.requests))
+
+    def answer(self, receipts: Receipts, error: RmqError | None) -> None:
+        queue_ids = self.targets.rows(self.target_of)["queue_id"].tolist()
+        answers = receipts.each(JSON, queue_ids, self.unique_keys, self.opaques, self.places, error)
+        answer_each(self.requests, answers)
+
 
 class RaggedTables:
-    """Takes sends together. Implements the half of `remoting.gathered.TakesTogether` that is for several lengths."""
+    """Stores sends together that are not as long as each other."""
 
-    def __init__(
-        self, usual: UsualSends, appender: Appender, receipts: Receipts, latency: RpcLatency, most_skipped: int
-    ) -> None:
+    def __init__(self, usual: UsualSends, appender: Appender, most_skipped: int) -> None:
         """After turns that could not be taken more and more are not tried, up to so many."""
         self._usual = usual
         self._appender = appender
-        self._receipts = receipts
-        self._latency = latency
         self._by_shape: AtMost[tuple[object, ...], RaggedSheet] = AtMost(MOST_SHEETS)
         self._by_stencil: AtMost[object, RaggedSheet] = AtMost(MOST_SHEETS)  # the same ones: many stencils, one shape
         self._most_skipped = most_skipped
         self._skips = self._left_to_skip = 0
 
-    def take_together(self, requests: Sequence[Gathered]) -> bool:
-        """Takes all these sends, in this order, and answers them; or none of them. Raises MemoryError; then nobody can
-        say what is stored, and the server ends their connections."""
+    def store(self, requests: Sequence[Gathered]) -> StoredRagged | None:
+        """Stores all these sends; None, with none stored, where that is not possible or not tried. Raises what the
+        store refuses them with."""
         if self._left_to_skip:
             self._left_to_skip -= 1
-            return False
+            return None
         sheet = next(filter(None, map(self._sheet, requests[:_MOST_ASKED])), None)
         if sheet is None:
-            return False
-        began_ms = self._latency.now_ms()
-        try:
-            stored = self._store(requests, sheet)
-        except RmqError:  # nothing is stored: each is told by the way it goes now
-            return False
-        if stored is None:
-            self._skips = self._left_to_skip = min(2 * self._skips + 1, self._most_skipped)
-            return False
-        self._skips = 0
-        waits = sheet.constant.waits_for_flush
-        if waits and self._appender.keeps_waiting:
-            stored = stored._replace(requests=without_frames(requests))
-        self._appender.when_safe(self._appender.end_offset, partial(self._answer, stored, began_ms), waits=waits)
-        return True
+            return None
+        stored = self._store(requests, sheet)
+        self._skips = 0 if stored is not None else min(2 * self._skips + 1, self._most_skipped)
+        self._left_to_skip = self._skips
+        return stored
 
-    def _store(self, requests: Sequence[Gathered], sheet: RaggedSheet) -> _Stored | None:
+    def _store(self, requests: Sequence[Gathered], sheet: RaggedSheet) -> StoredRagged | None:
         hosts = hosts_of(requests)
         if hosts is None:
             return None
@@ -105,7 +101,8 @@ class RaggedTables:
         places = self._appender.append_table(table, have_shards=sheet.constant.has_shard)
         if places is None:
             return None
-        return _Stored(requests, sends.unique_keys, sends.opaques, table.targets, table.target_of, places)
+        answered = sends.unique_keys, sends.opaques, table.targets, table.target_of, places
+        return StoredRagged(requests, sheet.constant.waits_for_flush, *answered)
 
     def _sheet(self, first: Gathered) -> RaggedSheet | None:
         """The sheet that the first of these sends calls for."""
@@ -119,17 +116,6 @@ class RaggedTables:
             sheet = self._by_shape.get(shape) or self._by_shape.keep(shape, RaggedSheet(stencil))
             self._by_stencil.keep(stencil.unpack_from, sheet)
         return sheet
-
-    def _answer(self, stored: _Stored, began_ms: int, error: RmqError | None) -> None:
-        """Tells all of them where their messages are; `error` says in what their safety falls short."""
-        try:
-            queue_ids = stored.targets.rows(stored.target_of)["queue_id"].tolist()
-            answers = self._receipts.each(JSON, queue_ids, stored.unique_keys, stored.opaques, stored.places, error)
-            answer_each(stored.requests, answers)
-        except MemoryError:
-            close_unanswered(stored.requests)
-        with IF_MEMORY_ALLOWS:
-            self._latency.sends_answered(len(stored.opaques), began_ms, error)
 
 
 def _fixed(stencil: SendStencil) -> Iterator[object]:
