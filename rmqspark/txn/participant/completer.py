@@ -14,33 +14,27 @@ in several steps, each of whole half batches: other readers wait no longer than 
 
 from __future__ import annotations
 
-from contextlib import suppress
-from itertools import chain, groupby
-from operator import attrgetter
-from typing import TYPE_CHECKING, Final
+from itertools import chain
+from typing import TYPE_CHECKING
 
 import structlog
 
-from rmqspark.errors import InvalidMessage, NotWritable, RmqError, StoreError, TransactionError
+from rmqspark.errors import NotWritable, RmqError, StoreError, TransactionError
 from rmqspark.fault_points import fault_point
-from rmqspark.protocol.bulk.bulk_rows import brings_rows
+from rmqspark.txn.participant.completion_steps import appended_together, published_together
+from rmqspark.txn.participant.journal import Journal
 from rmqspark.txn.participant.output_ranges import deleted_ranges, most_bytes, output_ranges
-from rmqspark.txn.participant.participant_events import Completed, CompletionBegun, Dismissed, Dropped, Summary
+from rmqspark.txn.participant.participant_events import Completed, CompletionBegun, Dismissed, Dropped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterable, Sequence
 
     from rmqspark.txn.participant.half_batch import Batch, HalfBatch
     from rmqspark.txn.participant.half_store import HalfStore
     from rmqspark.txn.participant.held import Completion
     from rmqspark.txn.participant.participant import Participant
-    from rmqspark.txn.participant.participant_events import AttemptKey, Event
+    from rmqspark.txn.participant.participant_events import AttemptKey
     from rmqspark.txn.participant.preparation import Preparation
-
-_PUBLISHED_TOGETHER_BYTES: Final = 32 << 20  # some 200,000 messages of 100 bytes: tens of milliseconds
-_APPENDED_TOGETHER_BYTES: Final = 4 << 20  # some milliseconds; there is room for the rows and messages of two appends
-_MOST_APPENDED_TOGETHER: Final = 256  # however few rows a half batch has, it takes some 16 µs
-_SUMMARY_EVERY_EVENTS: Final = 256
 
 log = structlog.get_logger("rmqspark.txn")
 
@@ -53,8 +47,8 @@ class TornBatch(StoreError):
 
 
 class Completer:
-    """The only one who tells the participant what has happened. `check_target` raises what forbids sending to a queue
-    of a topic; `broker_name` stands in the output ranges; `on_appended` counts rows and bytes of half batches."""
+    """Completes and drops versions, which the `journal` remembers. `check_target` raises what forbids sending to a
+    queue of a topic; `broker_name` stands in the output ranges; `on_appended` counts rows and bytes of half batches."""
 
     def __init__(
         self,
@@ -70,44 +64,7 @@ class Completer:
         self._check_target = check_target
         self._broker_name = broker_name
         self._on_appended = on_appended
-        self._events = 0  # since the newest summary
-        self.needed_offset: int | None = None  # physical: of the newest summary, or of the first event before any
-
-    # --- what happens ------------------------------------------------------------------------------------------------
-
-    def note(self, event: Event) -> None:
-        """Writes an event, and has the participant take it over. Raises NotWritable."""
-        log_offset = self._halves.record(event)
-        self._participant.apply(event, log_offset)
-        self._events += 1
-        if self.needed_offset is None:
-            self.needed_offset = log_offset
-
-    def summarize(self, *, at_once: bool = False) -> None:
-        """Writes a summary, if it is time for one: a start then reads no more than it and what follows."""
-        is_due = self.needed_offset is not None if at_once else self._events >= _SUMMARY_EVERY_EVENTS
-        if not is_due:
-            return
-        try:
-            self.needed_offset = self._record_summary()
-            self._events = 0
-        except (NotWritable, InvalidMessage) as error:  # a start reads more events instead
-            log.warning("half batches could not be summarized", reason=str(error))
-
-    def _record_summary(self) -> int:
-        """One that is too large tells less, then remembers less: without a summary the log could never expire."""
-        next_half = self._halves.next_half
-        with suppress(InvalidMessage):
-            return self._halves.record(self._participant.summary(next_half))
-        most_idle = self._participant.idle_count
-        while True:
-            less = self._participant.summary(next_half, most_idle=most_idle, with_outputs=False)
-            try:
-                return self._halves.record(less)
-            except InvalidMessage:
-                if not most_idle:
-                    raise
-                most_idle //= 2
+        self.journal = Journal(participant, halves)
 
     def most_output_bytes(self, batch: Batch, attempts: Sequence[AttemptKey]) -> int:
         """How long the account of where these attempts' messages went will be in an event, at most."""
@@ -145,16 +102,16 @@ class Completer:
         self._check_targets(halves)
         self._halves.check_room(sum(half.messages_bytes for half in halves))
         if completion is None:
-            self.note(CompletionBegun(batch.transactional_id, batch.epoch, batch.version, list(attempts)))
+            self.journal.record(CompletionBegun(batch.transactional_id, batch.epoch, batch.version, list(attempts)))
             completion = self._participant.completion(batch)
         assert completion is not None
         return completion
 
     def steps(self, completion: Completion) -> Generator[None]:
-        """Appends what is missing, some half batches a step (`_appended_together`): the messages of the next are made
+        """Appends what is missing, some half batches a step (`appended_together`): the messages of the next are made
         while they are written. Raises NotWritable, and what stands against sending to a topic by now; may be tried
         again then. A topic that is deleted between two steps takes its messages along."""
-        groups = [list(_appended_together(group)) for group in _published_together(self._missing(completion))]
+        groups = [list(appended_together(group)) for group in published_together(self._missing(completion))]
         preparations = (self._prepare(completion, halves) for halves in chain.from_iterable(groups))
         ready = next(preparations, None)
         for group in groups:
@@ -175,22 +132,22 @@ class Completer:
             (half.topic, half.queue_id, completion.appended[half.physical_offset]) for half in self._undeleted(halves)
         ]
         outputs = output_ranges(appended, self._broker_name) + deleted_ranges(gone, self._broker_name)
-        self.note(Completed(batch.transactional_id, batch.epoch, batch.version, outputs))
+        self.journal.record(Completed(batch.transactional_id, batch.epoch, batch.version, outputs))
         _tell_deleted(batch, gone)
-        self.summarize()
+        self.journal.summarize()
 
     def drop(self, batch: Batch) -> None:
         """Drops a version and what falls with it. Raises TransactionError if it is committed."""
         self._refuse_if_begun(batch)
         if self._participant.would_drop(batch):
-            self.note(Dropped(batch.transactional_id, batch.epoch, batch.version))
-            self.summarize()
+            self.journal.record(Dropped(batch.transactional_id, batch.epoch, batch.version))
+            self.journal.summarize()
 
     def dismiss(self, batch: Batch) -> None:
         """Drops a version of one epoch and nothing else. Raises TransactionError if it is committed."""
         self._refuse_if_begun(batch)
-        self.note(Dismissed(batch.transactional_id, batch.epoch, batch.version))
-        self.summarize()
+        self.journal.record(Dismissed(batch.transactional_id, batch.epoch, batch.version))
+        self.journal.summarize()
 
     def _refuse_if_begun(self, batch: Batch) -> None:
         if self._participant.completion(batch) is not None:
@@ -203,23 +160,14 @@ class Completer:
 
         Raises TornBatch where readers would see a part of a half batch, since there is no room for the rest.
         """
-        events = self._halves.events()
-        self.needed_offset = events[0][1] if events else None
-        summary = events[0][0] if events and isinstance(events[0][0], Summary) else None
-        if summary is not None:
-            self._participant.apply(*events.pop(0))
-        for half in self._halves.find(summary):
-            self._participant.hold(half)
-        for event, log_offset in events:
-            self._participant.apply(event, log_offset)
-        self._events = len(events)
+        self.journal.replay()
         for completion in self._participant.completions():
             self._resume(completion)
         try:
             self._halves.flush()  # with SYNC_FLUSH, only then what was mended is readable as the rest is already
         except OSError as error:
             raise TornBatch(f"What was completed could not be written to the disk: {error}.") from error
-        self.summarize(at_once=True)
+        self.journal.summarize(at_once=True)
 
     def _resume(self, completion: Completion) -> None:
         try:
@@ -287,40 +235,3 @@ def _tell_deleted(batch: Batch, halves: Sequence[HalfBatch]) -> None:
     for topic in sorted({half.topic for half in halves}):
         rows = sum(half.rows for half in halves if half.topic == topic)
         log.warning("rows of a committed batch went with their topic", batch=str(batch), topic=topic, rows=rows)
-
-
-def _published_together(halves: Sequence[HalfBatch]) -> Iterator[list[HalfBatch]]:
-    """Half batches that become readable together."""
-    group: list[HalfBatch] = []
-    size = 0
-    for half in halves:
-        group.append(half)
-        size += half.messages_bytes
-        if size >= _PUBLISHED_TOGETHER_BYTES:
-            yield group
-            group, size = [], 0
-    if group:
-        yield group
-
-
-def _appended_together(halves: Sequence[HalfBatch]) -> Iterator[list[HalfBatch]]:
-    """Half batches that are appended together: as many of rows for one topic as may be, or one that is larger. The
-    order in each queue stays.
-
-    Each alone costs as much as some thousand rows, and a micro-batch of few rows has one for each task and queue.
-    """
-    for _, of_topic in groupby(sorted(halves, key=attrgetter("topic", "queue_id")), attrgetter("topic")):
-        together: list[HalfBatch] = []
-        size = 0
-        for half in of_topic:
-            size += half.messages_bytes
-            is_full = size > _APPENDED_TOGETHER_BYTES or len(together) == _MOST_APPENDED_TOGETHER
-            if together and (is_full or not brings_rows(half.record_size)):
-                yield together
-                together, size = [], half.messages_bytes
-            together.append(half)
-            if not brings_rows(half.record_size):
-                yield together
-                together, size = [], 0
-        if together:
-            yield together

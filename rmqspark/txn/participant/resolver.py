@@ -22,10 +22,10 @@ from rmqspark.txn.participant.retention import Retention
 from rmqspark.txn.ports import Complete, VoteAnswer
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from rmqspark.clock import Clock
-    from rmqspark.protocol.bodies.txn import HeldVersion, OutputRange
+    from rmqspark.protocol.bodies.txn import HeldAttempt, HeldVersion, OutputRange
     from rmqspark.txn.participant.completer import Completer
     from rmqspark.txn.participant.half_batch import HalfBatch
     from rmqspark.txn.participant.half_store import HalfStore
@@ -53,7 +53,7 @@ class Verdict(NamedTuple):
     def allows(self, request: Complete) -> bool:
         """Whether this is what the coordinator says. The request is about the same batch."""
         if request.commit:
-            return bool(request.attempts) and _names(request.attempts) == _names(self.attempts)
+            return bool(request.attempts) and {*_keys(request.attempts)} == {*_keys(self.attempts)}
         return not self.is_open and not self.attempts and request.epoch <= self.newest_epoch
 
 
@@ -97,7 +97,7 @@ class Resolver:
         self._one_at_a_time = asyncio.Lock()
         self._bytes_to_write_back = 0
         self._write_back_at_bytes = _FIRST_WRITTEN_BACK_BYTES
-        self._retention = Retention(participant, halves, completer, clock)
+        self._retention = Retention(participant, halves, completer.journal, clock)
 
     def recover(self) -> None:
         """Brings back what the log says and finishes what was begun; to be called once, before anybody reads.
@@ -167,14 +167,14 @@ class Resolver:
 
     async def check_vote(self, request: Vote) -> None:
         """An epoch that is new here is asked about, as it is for half batches. Raises ForgedEpoch, Fenced."""
-        batch = Batch(request.transactional_id, request.epoch, request.version)
+        batch = _batch_of(request)
         if not self.is_announced(batch):
             await self.introduce(batch)
 
     async def check_complete(self, request: Complete) -> None:
         """What was not voted for here was hardly decided: its coordinator is asked whether it was, and for which
         attempts. Raises ForgedDecision, Busy where there is no telling."""
-        batch = Batch(request.transactional_id, request.epoch, request.version)
+        batch = _batch_of(request)
         if request.commit and (self._participant.is_completed(batch) or self._participant.has_voted(batch)):
             return
         try:
@@ -190,17 +190,15 @@ class Resolver:
 
     async def vote(self, request: Vote) -> VoteAnswer:
         """Yes when all that is asked for is held, and on disk with everything stored before it."""
-        batch = Batch(request.transactional_id, request.epoch, request.version)
+        batch = _batch_of(request)
         if refusal := self.refusal(request):
             return VoteAnswer(yes=False, remark=refusal)
-        output_bytes = self._completer.most_output_bytes(
-            batch, [(each.partition, each.attempt) for each in request.attempts]
-        )
+        output_bytes = self._completer.most_output_bytes(batch, _keys(request.attempts))
         if output_bytes > self._max_output_bytes:
             return VoteAnswer(yes=False, remark=_too_many_queues(output_bytes, self._max_output_bytes))
         halves = sum(attempt.halves for attempt in request.attempts)
         if not self._participant.has_voted(batch, halves):
-            self._completer.note(VotedFor(*batch, halves))
+            self._completer.journal.record(VotedFor(*batch, halves))
         await self._disk.flushed(self._halves.end_offset)
         self._write_back_at_bytes = _FIRST_WRITTEN_BACK_BYTES
         refusal = self.refusal(request)  # it may have been dropped meanwhile, or have expired
@@ -212,10 +210,9 @@ class Resolver:
         Raises Busy while an older version that was voted for is neither completed nor dropped, TransactionError where
         this contradicts what was done or something is not held (any more), and what stands against the appending.
         """
-        batch = Batch(request.transactional_id, request.epoch, request.version)
-        attempts = [(attempt.partition, attempt.attempt) for attempt in request.attempts]
+        batch = _batch_of(request)
         if request.commit:
-            outputs = await self._commit(batch, attempts)
+            outputs = await self._commit(batch, _keys(request.attempts))
         else:
             outputs = await self._drop(batch)
         if request.durable or not self._reads_unsynced:
@@ -225,13 +222,13 @@ class Resolver:
     def refusal(self, request: Vote) -> str:
         """Why the answer is no, as things are now; empty for yes."""
         self._retention.forget_expired()
-        batch = Batch(request.transactional_id, request.epoch, request.version)
+        batch = _batch_of(request)
         if not request.attempts or any(each.halves < 1 for each in request.attempts):
             return "It names no attempt, or one that has sent nothing."
         if not self._participant.is_completed(batch._replace(version=request.completed)):
             return f"Version {request.completed} is not complete here."
         missing = self._participant.missing(batch, request.attempts)
-        return missing or self._completer.barred(batch, [(each.partition, each.attempt) for each in request.attempts])
+        return missing or self._completer.barred(batch, _keys(request.attempts))
 
     def _check_order(self, batch: Batch) -> None:
         first = self._participant.comes_first(batch)
@@ -239,7 +236,7 @@ class Resolver:
             self._check_backs.hurry(first, self._clock.monotonic_ms())
             raise Busy(f"{first} was voted for, and comes first.")
 
-    async def _commit(self, batch: Batch, attempts: Sequence[tuple[int, str]]) -> list[OutputRange]:
+    async def _commit(self, batch: Batch, attempts: Sequence[AttemptKey]) -> list[OutputRange]:
         self._participant.check_decision(batch)
         if not self._participant.is_completed(batch):  # else there is no need to wait for others
             async with self._one_at_a_time:
@@ -248,7 +245,7 @@ class Resolver:
                     await self._append(batch, attempts)
         return self._participant.outputs(batch)
 
-    async def _append(self, batch: Batch, attempts: Sequence[tuple[int, str]]) -> None:
+    async def _append(self, batch: Batch, attempts: Sequence[AttemptKey]) -> None:
         completion = self._completer.begin(batch, attempts)
         with closing(self._completer.steps(completion)) as steps:
             for _ in steps:
@@ -312,8 +309,12 @@ class Resolver:
         return self._retention.needed_offset()
 
 
-def _names(attempts: Sequence[AttemptName]) -> set[AttemptKey]:
-    return {(each.partition, each.attempt) for each in attempts}
+def _batch_of(request: Vote | Complete) -> Batch:
+    return Batch(request.transactional_id, request.epoch, request.version)
+
+
+def _keys(attempts: Iterable[HeldAttempt | AttemptName]) -> list[AttemptKey]:
+    return [(each.partition, each.attempt) for each in attempts]
 
 
 def _of_another_name(batch: Batch, holders: Sequence[str]) -> TransactionError:

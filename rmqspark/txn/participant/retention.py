@@ -8,8 +8,8 @@ import structlog
 
 if TYPE_CHECKING:
     from rmqspark.clock import Clock
-    from rmqspark.txn.participant.completer import Completer
     from rmqspark.txn.participant.half_store import HalfStore
+    from rmqspark.txn.participant.journal import Journal
     from rmqspark.txn.participant.participant import Participant
 
 _SUMMARY_INTERVAL_MS: Final = 6 * 3_600_000
@@ -21,10 +21,10 @@ log = structlog.get_logger("rmqspark.txn")
 class Retention:
     """Belongs to the event loop's thread."""
 
-    def __init__(self, participant: Participant, halves: HalfStore, completer: Completer, clock: Clock) -> None:
+    def __init__(self, participant: Participant, halves: HalfStore, journal: Journal, clock: Clock) -> None:
         self._participant = participant
         self._halves = halves
-        self._completer = completer
+        self._journal = journal
         self._clock = clock
         self._min_offset = halves.min_offset
         self._plan_summary()
@@ -44,7 +44,7 @@ class Retention:
         """Writes a summary, if it is time: of the log behind the newest one nothing may go."""
         if self._clock.monotonic_ms() >= self._summary_due_ms or self._halves.end_offset >= self._summary_due_offset:
             self._plan_summary()
-            self._completer.summarize(at_once=True)
+            self._journal.summarize(at_once=True)
 
     def _plan_summary(self) -> None:
         self._summary_due_ms = self._clock.monotonic_ms() + _SUMMARY_INTERVAL_MS
@@ -53,5 +53,5 @@ class Retention:
     def needed_offset(self) -> int | None:
         """Physical offset from which on the log is needed: what was voted for, and what a start reads of the events.
         None if all of it may go."""
-        offsets = (self._participant.needed_offset(), self._completer.needed_offset)
+        offsets = (self._participant.needed_offset(), self._journal.needed_offset)
         return min((offset for offset in offsets if offset is not None), default=None)

@@ -27,7 +27,7 @@ from rmqspark.protocol.java_hash import tags_code
 from rmqspark.protocol.records.record import SysFlag
 from rmqspark.txn.coordinator.coordinator import Ruling
 from rmqspark.txn.coordinator.ledger import Answer
-from rmqspark.txn.participant import completer
+from rmqspark.txn.participant import completion_steps
 from rmqspark.txn.participant.half_batch import Batch
 from rmqspark.txn.participant.resolver import Verdict
 from rmqspark.txn.ports import Complete
@@ -116,7 +116,7 @@ def test_no_step_takes_more_half_batches_than_others_can_wait_for(
     bench: ParticipantBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However few rows they have. Their order in the queue stays."""
-    monkeypatch.setattr(completer, "_MOST_APPENDED_TOGETHER", 4)
+    monkeypatch.setattr(completion_steps, "MOST_APPENDED_TOGETHER", 4)
     attempts = [
         bench.send(N0, Sent("u", 0, [b"record"]), Sent("t", 0, [b"%d" % number]), partition=number)
         for number in range(10)
@@ -129,7 +129,7 @@ def test_no_step_takes_more_half_batches_than_others_can_wait_for(
 
 def test_large_transaction_is_published_in_steps(bench: ParticipantBench, monkeypatch: pytest.MonkeyPatch) -> None:
     """A transaction too large to keep others waiting for becomes readable in steps, each of whole half batches."""
-    monkeypatch.setattr(completer, "_PUBLISHED_TOGETHER_BYTES", 1000)
+    monkeypatch.setattr(completion_steps, "PUBLISHED_TOGETHER_BYTES", 1000)
     attempt = bench.send(N0, *(Sent("t", 0, [b"%d" % number] * 3) for number in range(6)))
     seen: list[int] = []
     bench.commit(N0, attempt, each_step=lambda: seen.append(len(bench.bodies("t"))))
@@ -141,7 +141,7 @@ def test_half_batches_are_read_while_those_before_are_written(
     bench: ParticipantBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All but the first, whichever become readable together: the disk never waits for what could have been made."""
-    monkeypatch.setattr(completer, "_PUBLISHED_TOGETHER_BYTES", 1000)
+    monkeypatch.setattr(completion_steps, "PUBLISHED_TOGETHER_BYTES", 1000)
     attempt = bench.send(N0, *(Sent("t", 0, [b"%d" % number] * 3) for number in range(6)))
     read_beside: list[int] = []  # bytes, of each write
 

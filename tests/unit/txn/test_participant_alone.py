@@ -357,7 +357,7 @@ def test_many_idle_ids_do_not_keep_the_log_from_expiring() -> None:
         batch = Batch(each, 1, 7)
         bench.commit(batch, bench.send(batch, Sent("t", 0, [b"1"])))
     before = bench.store.end_offset
-    bench.completer.summarize(at_once=True)
+    bench.completer.journal.summarize(at_once=True)
     assert (bench.resolver.needed_offset() or 0) >= before
     bench.reopen()
     assert all(bench.participant.is_completed(Batch(each, 1, 7)) for each in ids)
@@ -373,7 +373,7 @@ def test_of_idle_ids_the_newest_are_remembered(bench: ParticipantBench, monkeypa
         bench.commit(each, bench.send(each, Sent("t", 0, [b"1"])))
     bench.participant.forget_before(bench.store.end_offset)
     bench.send(open_one, Sent("t", 0, [b"1"]))
-    bench.completer.summarize(at_once=True)
+    bench.completer.journal.summarize(at_once=True)
     assert [bench.participant.is_completed(each) for each in done] == [False, True, True]
     assert (bench.participant.batches(), bench.participant.has_voted(voted)) == ([open_one], True)
 
