@@ -9,15 +9,13 @@ from rmqspark.protocol.headers.txn import TxnOutcome
 from rmqspark.txn.participant.completer import Completer
 from rmqspark.txn.participant.half_store import HalfStore
 from rmqspark.txn.participant.participant import Participant
-from rmqspark.txn.participant.resolver import Resolver, Verdict
+from rmqspark.txn.participant.resolver import Resolver, ResolverConfig, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from rmqspark.broker.config import BrokerConfig
+    from rmqspark.broker.parts import Given
     from rmqspark.broker.safety import Safety
-    from rmqspark.broker.stats import BrokerStats
-    from rmqspark.clock import Clock
     from rmqspark.store.message_store import MessageStore
     from rmqspark.txn.coordinator.coordinator import Ruling
     from rmqspark.txn.participant.half_batch import Batch
@@ -27,43 +25,32 @@ _EVENT_BYTES: Final = 4_096  # of an event, beside its output ranges
 
 
 def participation(
-    config: BrokerConfig,
+    given: Given,
     store: MessageStore,
-    check_target: Callable[[str, int], None],
     safety: Safety,
-    stats: BrokerStats,
-    clock: Clock,
     *,
+    check_target: Callable[[str, int], None],
+    on_appended: Callable[[int, int], None],
     status_of: Callable[[str, int, int], Awaitable[Ruling]],
-    sync_flush: bool,
-    max_message_bytes: int,
 ) -> Resolver:
     """A participant that is yet to `recover`. `status_of` asks a version's coordinator, wherever that is."""
+    config, store_config = given.config, given.store_config
     participant = Participant(max_halves=config.max_half_batches, max_bytes=config.max_half_batch_bytes)
-    halves = HalfStore(store, clock)
+    halves = HalfStore(store, given.clock)
     completer = Completer(
-        participant,
-        halves,
-        check_target=check_target,
-        broker_name=config.broker_name,
-        on_appended=stats.count_puts,
+        participant, halves, check_target=check_target, broker_name=config.broker_name, on_appended=on_appended
     )
 
     async def ask(batch: Batch) -> Verdict:
         return verdict(batch, await status_of(*batch), config.broker_name)
 
-    return Resolver(
-        participant,
-        halves,
-        completer,
-        safety,
-        clock,
-        ask=ask,
+    settings = ResolverConfig(
         timeout_ms=config.transaction_time_out,
         check_interval_ms=config.transaction_check_interval,
-        reads_unsynced=not sync_flush,
-        max_output_bytes=max_message_bytes - _EVENT_BYTES,
+        reads_unsynced=not store_config.syncs_flush,
+        max_output_bytes=store_config.max_message_size - _EVENT_BYTES,
     )
+    return Resolver(settings, participant, halves, completer, safety, given.clock, ask=ask)
 
 
 def verdict(batch: Batch, ruling: Ruling, broker_name: str) -> Verdict:

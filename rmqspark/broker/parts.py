@@ -152,15 +152,12 @@ class Parts:
         self.timed = TimedMessages(store, self.deliveries, tables.timer, clock, self.counted.timers)
 
         self.resolver = participation(
-            config,
+            given,
             store,
-            self._check_target,
             self.safety,
-            self.stats,
-            clock,
+            check_target=self._check_target,
+            on_appended=self.stats.count_puts,
             status_of=lambda *batch: self.coordination.status_of(*batch),  # the two know each other
-            sync_flush=given.store_config.syncs_flush,
-            max_message_bytes=given.store_config.max_message_size,
         )
         self.coordination = coordination(given, store, tables, self.safety, self.appender, self.resolver, self.leases)
         self.leases.moving = self.coordination.moving

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import closing
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import structlog
@@ -67,12 +68,22 @@ class Disk(Protocol):
         """Has what is written so far go to the disk soon."""
 
 
+@dataclass(frozen=True)
+class ResolverConfig:
+    """What a resolver can be told."""
+
+    timeout_ms: int  # see `check_backs.py`
+    check_interval_ms: int
+    reads_unsynced: bool  # whether messages are readable before they are on disk (ASYNC_FLUSH)
+    max_output_bytes: int  # how long the account of where a version went may be
+
+
 class Resolver:
-    """All methods belong to the event loop's thread. `reads_unsynced` says whether messages are readable before they
-    are on disk (ASYNC_FLUSH); `max_output_bytes` how long the account of where a version went may be."""
+    """All methods belong to the event loop's thread. `ask` asks a batch's coordinator, wherever that is."""
 
     def __init__(
         self,
+        config: ResolverConfig,
         participant: Participant,
         halves: HalfStore,
         completer: Completer,
@@ -80,20 +91,15 @@ class Resolver:
         clock: Clock,
         *,
         ask: Callable[[Batch], Awaitable[Verdict]],
-        timeout_ms: int,
-        check_interval_ms: int,
-        reads_unsynced: bool,
-        max_output_bytes: int,
     ) -> None:
+        self._config = config
         self._participant = participant
         self._halves = halves
         self._completer = completer
         self._disk = disk
         self._clock = clock
         self._ask = ask
-        self._reads_unsynced = reads_unsynced
-        self._max_output_bytes = max_output_bytes
-        self._check_backs = CheckBacks(timeout_ms=timeout_ms, interval_ms=check_interval_ms)
+        self._check_backs = CheckBacks(timeout_ms=config.timeout_ms, interval_ms=config.check_interval_ms)
         self._one_at_a_time = asyncio.Lock()
         self._bytes_to_write_back = 0
         self._write_back_at_bytes = _FIRST_WRITTEN_BACK_BYTES
@@ -194,8 +200,8 @@ class Resolver:
         if refusal := self.refusal(request):
             return VoteAnswer(yes=False, remark=refusal)
         output_bytes = self._completer.most_output_bytes(batch, _keys(request.attempts))
-        if output_bytes > self._max_output_bytes:
-            return VoteAnswer(yes=False, remark=_too_many_queues(output_bytes, self._max_output_bytes))
+        if output_bytes > self._config.max_output_bytes:
+            return VoteAnswer(yes=False, remark=_too_many_queues(output_bytes, self._config.max_output_bytes))
         halves = sum(attempt.halves for attempt in request.attempts)
         if not self._participant.has_voted(batch, halves):
             self._completer.journal.record(VotedFor(*batch, halves))
@@ -215,7 +221,7 @@ class Resolver:
             outputs = await self._commit(batch, _keys(request.attempts))
         else:
             outputs = await self._drop(batch)
-        if request.durable or not self._reads_unsynced:
+        if request.durable or not self._config.reads_unsynced:
             await self._disk.flushed(self._halves.end_offset)
         return outputs
 

@@ -32,7 +32,7 @@ from rmqspark.txn.participant.completer import Completer
 from rmqspark.txn.participant.half_batch import Batch, half_of
 from rmqspark.txn.participant.half_store import HalfStore
 from rmqspark.txn.participant.participant import Participant
-from rmqspark.txn.participant.resolver import Resolver, Verdict
+from rmqspark.txn.participant.resolver import Resolver, ResolverConfig, Verdict
 from rmqspark.txn.ports import Complete, Vote
 
 from .exactly_once_driver import TOPIC, rows_of
@@ -122,16 +122,13 @@ class Node:
                 on_appended=lambda *_: None,
             )
             self.resolver = Resolver(
+                ResolverConfig(6_000, 60_000, reads_unsynced=True, max_output_bytes=1 << 20),
                 participant,
                 halves,
                 completer,
                 self,
                 clock,
                 ask=self.ask,
-                timeout_ms=6_000,
-                check_interval_ms=60_000,
-                reads_unsynced=True,
-                max_output_bytes=1 << 20,
             )
             self.expiry = ExpiryRounds(self.store, self, self.needed_offset, clock)
             self.coordination = Coordination(

@@ -30,7 +30,7 @@ from rmqspark.txn.participant.participant import Participant
 from rmqspark.txn.participant.participant_events import Summary
 from rmqspark.txn.participant.participant_events import decode_event as decode_participant_event
 from rmqspark.txn.participant.participant_events import encode_event as encode_participant_event
-from rmqspark.txn.participant.resolver import Resolver
+from rmqspark.txn.participant.resolver import Resolver, ResolverConfig
 from rmqspark.txn.ports import Complete, Vote, VoteAnswer
 
 if TYPE_CHECKING:
@@ -461,6 +461,9 @@ class _Verdicts(NamedTuple):
         return f"{self.log} {self.broker}"
 
 
+_RESOLVER = ResolverConfig(1, 1, reads_unsynced=True, max_output_bytes=1 << 20)
+
+
 class _Broker:
     """The real participant, completer and resolver on a log of tuples: halves, events, rows."""
 
@@ -481,16 +484,13 @@ class _Broker:
             for at, entry in enumerate(log.entries):
                 self._recall(entry, at)
         self._resolver = Resolver(
+            _RESOLVER,
             self._participant,
             self,  # type: ignore[arg-type]
             self._completer,
             self,
             ManualClock(),
             ask=None,  # type: ignore[arg-type]
-            timeout_ms=1,
-            check_interval_ms=1,
-            reads_unsynced=True,
-            max_output_bytes=1 << 20,
         )
 
     def _recall(self, entry: Any, at: int) -> None:

@@ -27,7 +27,7 @@ from rmqspark.txn.participant.completer import Completer
 from rmqspark.txn.participant.half_batch import Batch, HalfBatch, HalfName
 from rmqspark.txn.participant.half_store import HalfStore
 from rmqspark.txn.participant.participant import Participant
-from rmqspark.txn.participant.resolver import Resolver, Verdict
+from rmqspark.txn.participant.resolver import Resolver, ResolverConfig, Verdict
 from rmqspark.txn.ports import Complete, Vote
 
 if TYPE_CHECKING:
@@ -72,7 +72,14 @@ class ParticipantBench:
     """`verdicts` is what coordinators say when they are asked, and `meanwhile` is done before it arrives; `targets` are
     the topics there are."""
 
-    def __init__(self, config: StoreConfig = SMALL, *, max_halves: int = 1000, max_bytes: int = 1 << 30) -> None:
+    def __init__(
+        self,
+        config: StoreConfig = SMALL,
+        *,
+        max_halves: int = 1000,
+        max_bytes: int = 1 << 30,
+        max_output_bytes: int = 1 << 20,
+    ) -> None:
         self.clock = ManualClock()
         self.config = config
         self.files = MemoryFileSystem(clock=self.clock)
@@ -80,6 +87,7 @@ class ParticipantBench:
         self.verdicts: dict[Batch, Verdict | RmqError] = {}
         self.asked: list[Batch] = []
         self.meanwhile: Callable[[], object] = lambda: None
+        self._max_output_bytes = max_output_bytes
         self._bounds = {"max_halves": max_halves, "max_bytes": max_bytes}
         self.start()
 
@@ -100,16 +108,18 @@ class ParticipantBench:
         )
         self.disk = Disk(self)
         self.resolver = Resolver(
+            ResolverConfig(
+                6_000,
+                60_000,
+                reads_unsynced=self.config.flush_disk_type == "ASYNC_FLUSH",
+                max_output_bytes=self._max_output_bytes,
+            ),
             self.participant,
             self.halves,
             self.completer,
             self.disk,
             self.clock,
             ask=self._ask,
-            timeout_ms=6_000,
-            check_interval_ms=60_000,
-            reads_unsynced=self.config.flush_disk_type == "ASYNC_FLUSH",
-            max_output_bytes=1 << 20,
         )
         self.resolver.recover()
 

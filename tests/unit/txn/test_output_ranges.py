@@ -72,9 +72,8 @@ def test_others_write_in_between() -> None:
 
 def test_more_queues_than_one_event_can_list() -> None:
     """The vote is no, in words, and pins nothing; with one queue less it is yes, and says how long the list will be."""
-    bench = ParticipantBench()
     limit = most_bytes({("t", 0), ("t", 1)}, "broker-a")
-    bench.resolver._max_output_bytes = limit
+    bench = ParticipantBench(max_output_bytes=limit)
     two = bench.send(N0, Sent("t", 0, [b"1"]), Sent("t", 1, [b"2"]))
     three = bench.send(N0, *(Sent("t", queue, [b"3"]) for queue in range(3)), attempt="b")
     assert "fewer topics or queues" in bench.vote(N0, three)
