@@ -2,59 +2,39 @@
 
 Spark asks an idle query for its latest offset every ten milliseconds or so. An answer is kept for the rest of one such
 look, not until the next: `processAllAvailable` promises what was sent before it, and Spark keeps the promise by looking
-once more. Requests for all queues travel together, one for all queues of a broker that can answer so. One that fails is
-tried again within the limits that fetchOffset.numRetries and fetchOffset.retryIntervalMs set. After that a stream may
-do without brokers that answer nothing (`client.outages`), or waits for a minute if none does: an error that leaves here
-ends the query.
+once more. A request that fails (`queue_states.py`) is tried again within the limits that fetchOffset.numRetries and
+fetchOffset.retryIntervalMs set. After that a stream may do without brokers that answer nothing (`client.outages`), or
+waits for a minute if none does: an error that leaves here ends the query.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
 from rmqspark.client.group_reading import committed_offsets
-from rmqspark.client.measuring import Budget, submit_measure
 from rmqspark.client.patience import may_pass, patiently
-from rmqspark.client.queue_bounds import submit_bounds
 from rmqspark.client.user_topics import user_topics, with_nearest
-from rmqspark.errors import NoPermission, NotSupported, RmqError, TopicNotFound, Unreachable
-from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.headers.consume import (
-    GetMaxOffsetRequestHeader,
-    GetMinOffsetRequestHeader,
-    MaxOffsetResponseHeader,
-    OffsetResponseHeader,
-    SearchOffsetRequestHeader,
-)
+from rmqspark.errors import NoPermission, RmqError, TopicNotFound, Unreachable
 from rmqspark.protocol.names import MASTER_ID
 from rmqspark.source.leases import no_master
-from rmqspark.source.offsets import StoreIdentity
-from rmqspark.source.planner import Snapshot
 from rmqspark.source.positions import check_assigned
+from rmqspark.source.queue_states import QueueStates, brokers_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-    from concurrent.futures import Future
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
-    import msgspec
-
-    from rmqspark.client.broker_client import BrokerClient
-    from rmqspark.client.capabilities import Capabilities
     from rmqspark.client.cluster_client import ClusterClient
     from rmqspark.client.measuring import Extent
-    from rmqspark.client.queue_bounds import Bounds
     from rmqspark.message_queue import MessageQueue
-    from rmqspark.remoting.response import Response
+    from rmqspark.source.planner import Snapshot
     from rmqspark.source.queue_range import QueueRange
     from rmqspark.source.retry import RetryPolicy
     from rmqspark.source.subscription import Subscription
 
 MAX_AGE_MS = 5  # below Spark's pollingDelay, 10 ms
 ROUTE_MAX_AGE_MS = 5_000  # how soon a query notices queues and topics that were added
-OFFSET_TIMEOUT_MS = 6_000
 
 T = TypeVar("T")
 
@@ -67,6 +47,7 @@ class ClusterView:
     ) -> None:
         """With `of_masters` a broker of which only a slave is there is as good as silent."""
         self._client = client
+        self._states = QueueStates(client)
         self._clock = client.clock
         self._subscription = subscription
         self._retry = retry
@@ -102,29 +83,16 @@ class ClusterView:
     def begins(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
         """The lowest offset of each of these queues."""
         asked = list(queues)
-
-        def ask() -> dict[MessageQueue, int]:
-            able = self._able(asked)
-            bounds, others = self._bounds([queue for queue in asked if not able[queue.broker_name].is_slave], able)
-            begins = {queue: each.begin for queue, each in bounds.items()}
-            # A slave is asked for just that: it says where it does not know.
-            others += [queue for queue in asked if able[queue.broker_name].is_slave]
-            return begins | self._offsets(RequestCode.GET_MIN_OFFSET, others, _min_header)
-
-        return self._patiently(ask)
+        return self._patiently(lambda: self._states.begins(asked))
 
     def ends_of(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
         """Where each of these queues ends now."""
         asked = list(queues)
-        return self._patiently(lambda: dict(self._see(asked).ends))
+        return self._patiently(lambda: dict(self._states.snapshot(asked).ends))
 
     def offsets_at(self, queues: Iterable[MessageQueue], timestamp_ms: int) -> dict[MessageQueue, int]:
         """The first message of each queue stored at or after that time, or the end where there is none."""
-
-        def header(queue: MessageQueue) -> msgspec.Struct:
-            return SearchOffsetRequestHeader(queue.topic, queue.queue_id, timestamp_ms, "LOWER", queue.broker_name)
-
-        return self._patiently(lambda: self._offsets(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, queues, header))
+        return self._patiently(lambda: self._states.offsets_at(queues, timestamp_ms))
 
     def committed(self, group: str, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
         """What the group has committed in each of these queues; None where it never has."""
@@ -132,33 +100,7 @@ class ClusterView:
 
     def measure(self, budgets: Sequence[tuple[QueueRange, int]]) -> list[Extent]:
         """How far so many bytes reach into these ranges. Raises NotSupported for queues of stock brokers."""
-        by_broker: dict[str, list[int]] = {}
-        for number, (wanted, _) in enumerate(budgets):
-            by_broker.setdefault(wanted.queue.broker_name, []).append(number)
-        asked = [Budget(each.queue, each.start, each.end, max_bytes) for each, max_bytes in budgets]
-
-        def ask() -> list[Extent]:
-            answers = [
-                (numbers, submit_measure(self._measuring_broker(name), [asked[number] for number in numbers]))
-                for name, numbers in by_broker.items()
-            ]
-            found = {
-                number: extent
-                for numbers, pieces in answers
-                for number, extent in zip(numbers, chain.from_iterable(piece.result() for piece in pieces), strict=True)
-            }
-            return [found[number] for number in range(len(asked))]
-
-        return self._patiently(ask)
-
-    def _measuring_broker(self, name: str) -> BrokerClient:
-        broker = self._client.broker(name)
-        if not broker.capabilities().measure:
-            raise NotSupported(
-                f"maxBytesPerTrigger needs sizes that broker {name!r} does not tell: it is a stock RocketMQ broker.",
-                hint="Use maxOffsetsPerTrigger.",
-            )
-        return broker
+        return self._patiently(lambda: self._states.measure(budgets))
 
     def is_deleted(self, topic: str, broker_names: Collection[str]) -> bool:
         """Whether a topic of these brokers is gone for good: their masters are registered, and it is not.
@@ -205,15 +147,15 @@ class ClusterView:
             except RmqError as error:
                 if not (outages_allowed and may_pass(error)):
                     raise
-                if not self._outages.look(_brokers_of(self._queues(missing_topics_allowed, outages_allowed))):
+                if not self._outages.look(brokers_of(self._queues(missing_topics_allowed, outages_allowed))):
                     raise
 
     def _look(self, missing_topics_allowed: bool, outages_allowed: bool) -> Snapshot:
         queues = self._queues(missing_topics_allowed, outages_allowed)
-        left_out = self._outages.among(_brokers_of(queues)) if outages_allowed else frozenset()
+        left_out = self._outages.among(brokers_of(queues)) if outages_allowed else frozenset()
         if self._of_masters:
-            left_out |= self._headless({*_brokers_of(queues)} - left_out, outages_allowed)
-        snapshot = self._see([queue for queue in queues if queue.broker_name not in left_out])
+            left_out |= self._headless({*brokers_of(queues)} - left_out, outages_allowed)
+        snapshot = self._states.snapshot([queue for queue in queues if queue.broker_name not in left_out])
         return replace(snapshot, left_out=left_out)
 
     def _headless(self, names: Collection[str], outages_allowed: bool) -> frozenset[str]:
@@ -222,44 +164,6 @@ class ClusterView:
         if headless and not outages_allowed:
             raise no_master(min(headless))
         return headless
-
-    def _see(self, queues: Sequence[MessageQueue]) -> Snapshot:
-        able = self._able(queues)
-        bounds, others = self._bounds(queues, able)
-        ends = {queue: each.end for queue, each in bounds.items()}
-        deletions_ms = {(q.topic, q.broker_name): each.topic_deleted_ms for q, each in bounds.items()}
-        for queue, answer in self._submit(RequestCode.GET_MAX_OFFSET, others, _max_header).items():
-            told = answer.result().raise_for_code().header(MaxOffsetResponseHeader)
-            ends[queue], deletions_ms[queue.topic, queue.broker_name] = told.offset, told.topicDeleted or 0
-        stores = _stores(able)
-        if _stores(self._able(queues)) != stores:  # a broker was started again in between: whose ends are these?
-            return self._see(queues)
-        copied_from = {queue: each.begin for queue, each in bounds.items() if able[queue.broker_name].is_slave}
-        return Snapshot(
-            {queue: ends[queue] for queue in queues}, stores, deletions_ms=deletions_ms, copied_from=copied_from
-        )
-
-    def _able(self, queues: Iterable[MessageQueue]) -> dict[str, Capabilities]:
-        """What the brokers of these queues can do and which stores they serve; asked once per connection."""
-        return {name: self._client.broker(name).capabilities() for name in _brokers_of(queues)}
-
-    def _bounds(
-        self, queues: Iterable[MessageQueue], able: Mapping[str, Capabilities]
-    ) -> tuple[dict[MessageQueue, Bounds], list[MessageQueue]]:
-        """Where queues begin and end, and those that have to be asked about one by one."""
-        together: dict[str, list[MessageQueue]] = {}
-        others: list[MessageQueue] = []
-        for queue in queues:
-            is_able = able[queue.broker_name].queue_bounds
-            (together.setdefault(queue.broker_name, []) if is_able else others).append(queue)
-        answers = [
-            (asked, submit_bounds(self._client.broker(name), asked, OFFSET_TIMEOUT_MS))
-            for name, asked in together.items()
-        ]
-        found: dict[MessageQueue, Bounds] = {}
-        for asked, pieces in answers:
-            found.update(zip(asked, chain.from_iterable(piece.result() for piece in pieces), strict=True))
-        return found, others
 
     def _queues(self, missing_topics_allowed: bool, outages_allowed: bool) -> list[MessageQueue]:
         there: list[MessageQueue] = []
@@ -305,22 +209,6 @@ class ClusterView:
                 raise
             return self._matching
 
-    def _offsets(
-        self, code: RequestCode, queues: Iterable[MessageQueue], header: Callable[[MessageQueue], msgspec.Struct]
-    ) -> dict[MessageQueue, int]:
-        """Asks for one offset of each queue."""
-        answers = self._submit(code, queues, header)
-        return {queue: _offset(answer.result()) for queue, answer in answers.items()}
-
-    def _submit(
-        self, code: RequestCode, queues: Iterable[MessageQueue], header: Callable[[MessageQueue], msgspec.Struct]
-    ) -> Mapping[MessageQueue, Future[Response]]:
-        """One request for each queue, all on the way before the first answer is awaited."""
-        return {
-            queue: self._client.broker(queue.broker_name).submit(code, header(queue), timeout_ms=OFFSET_TIMEOUT_MS)
-            for queue in queues
-        }
-
     def _patiently(self, ask: Callable[[], T], *, besides: tuple[type[RmqError], ...] = ()) -> T:
         return patiently(ask, self._retry.beginning, self._clock, besides=besides)
 
@@ -336,25 +224,3 @@ def _check_readable(topics: Iterable[str], there: Iterable[MessageQueue]) -> Non
         raise NoPermission(
             f"Topic {topic!r} has no queue that may be read.", hint=f"Allow it: rmq topic update {topic} --perm rw."
         )
-
-
-def _brokers_of(queues: Iterable[MessageQueue]) -> list[str]:
-    """Each once, in the order of the queues."""
-    return list(dict.fromkeys(queue.broker_name for queue in queues))
-
-
-def _stores(able: Mapping[str, Capabilities]) -> dict[str, StoreIdentity]:
-    """Which store each broker serves."""
-    return {name: StoreIdentity(said.store_id, said.incarnation) for name, said in able.items()}
-
-
-def _max_header(queue: MessageQueue) -> msgspec.Struct:
-    return GetMaxOffsetRequestHeader(queue.topic, queue.queue_id, bname=queue.broker_name)
-
-
-def _min_header(queue: MessageQueue) -> msgspec.Struct:
-    return GetMinOffsetRequestHeader(queue.topic, queue.queue_id, queue.broker_name)
-
-
-def _offset(answer: Response) -> int:
-    return answer.raise_for_code().header(OffsetResponseHeader).offset
