@@ -48,15 +48,43 @@ def ticks_of(limits: Limits) -> tuple[int, Ticks]:
     )
 
 
-def nearest_deadline(ticks: Ticks, active: int, opened: int | None, frame_since: int | None) -> tuple[int, str]:
-    """The tick at which a connection is closed, and why, unless something happens before.
+class Activity:
+    """What one connection did when, in ticks of its server's wheel."""
 
-    It was last `active` then; `opened` is None once it has sent a whole frame, `frame_since`, the tick at which the
-    frame began that is not whole yet, where there is none, or where it is not read on for reasons of ours.
-    """
-    deadline, reason = active + ticks.idle, "idle for too long"
-    if opened is not None and opened + ticks.first_frame < deadline:
-        deadline, reason = opened + ticks.first_frame, "no whole frame in time"
-    if frame_since is not None and frame_since + ticks.frame < deadline:
-        deadline, reason = frame_since + ticks.frame, "a frame takes too long"
-    return deadline, reason
+    __slots__ = ("_frame_since", "_opened", "_unsent_bytes", "is_proven", "last")
+
+    def __init__(self, now: int) -> None:
+        self.last = now
+        """When it did anything."""
+        self.is_proven = False
+        """Whether it has ever sent a whole frame."""
+        self._opened = now
+        self._frame_since: int | None = None
+        self._unsent_bytes = 0
+
+    def worked_off(self, now: int, handled: int, *, waits: bool) -> None:
+        """So many frames that it sent were handled; `waits`: there is a part of another one."""
+        if not waits:
+            self._frame_since = None
+        elif handled or self._frame_since is None:
+            self._frame_since = now
+
+    def read_on(self, now: int) -> None:
+        """It is read from again: the time in which it was not is not its own."""
+        self.last, self._frame_since = now, None
+
+    def took(self, now: int, unsent_bytes: int) -> None:
+        """So much of its answers it has not taken yet. One that takes some is slow, not idle."""
+        if unsent_bytes != self._unsent_bytes:
+            self.last = now
+        self._unsent_bytes = unsent_bytes
+
+    def deadline(self, ticks: Ticks, *, is_read: bool) -> tuple[int, str]:
+        """The tick at which it is closed, and why, unless something happens before; `is_read`: what it sends is read,
+        so that it could complete a frame."""
+        deadline, reason = self.last + ticks.idle, "idle for too long"
+        if not self.is_proven and self._opened + ticks.first_frame < deadline:
+            deadline, reason = self._opened + ticks.first_frame, "no whole frame in time"
+        if is_read and self._frame_since is not None and self._frame_since + ticks.frame < deadline:
+            deadline, reason = self._frame_since + ticks.frame, "a frame takes too long"
+        return deadline, reason

@@ -11,7 +11,7 @@ from rmqspark.protocol.commands.command import RawCommand, decode_command
 from rmqspark.protocol.commands.encoding import encode_request
 from rmqspark.protocol.records.message_id import pack_ipv4_host
 from rmqspark.remoting.address import format_address
-from rmqspark.remoting.deadlines import nearest_deadline
+from rmqspark.remoting.deadlines import Activity
 from rmqspark.remoting.gathered import Gathered
 from rmqspark.remoting.outgoing import Outgoing
 from rmqspark.remoting.pending import PendingCalls
@@ -53,10 +53,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._oneways = 0  # requests that want no answer, handled and not done
         self._oneways_pause = False  # too many of them: nothing more is read until some are done
         self._holds = False  # answers that the client has not taken, when last noted
-        self._unsent_bytes = 0  # at the last check, while writing was paused
-        self._proven = False  # has sent a whole frame
-        self._opened = self._active = host.now
-        self._frame_since: int | None = None
+        self._activity = Activity(host.now)
         self._refused = ""  # why nothing more can be received
         self._shrink_at = 0
 
@@ -181,7 +178,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             self.close(self._refused)
             return
         self._receiver.received(nbytes)
-        self._active = self._host.now
+        self._activity.last = self._host.now
         together = self._turn.together
         handled = 0 if together is None else self._gather(together)
         if not handled:
@@ -208,8 +205,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         """Unless it pauses for another reason."""
         if self._pauses or self._transport is None or self._transport.is_closing():
             return
-        self._active = self._host.now
-        self._frame_since = None
+        self._activity.read_on(self._host.now)
         self._transport.resume_reading()
         if not self._working:  # a write may succeed, and get here, while a handler is answering
             self._work_off()
@@ -233,16 +229,13 @@ class ServerConnection(asyncio.BufferedProtocol):
             if not self._pauses:
                 handled = self._handle_each()
             waits = self._receiver.settle()
-            if handled and not self._proven:
-                self._proven = True
+            if handled and not self._activity.is_proven:
+                self._activity.is_proven = True
                 self._receiver.use_budget(self._host.buffered)
         except (DecodeError, Busy) as error:
             self._broken(error)
         self._working = False
-        if not waits:
-            self._frame_since = None
-        elif handled or self._frame_since is None:
-            self._frame_since = self._host.now
+        self._activity.worked_off(self._host.now, handled, waits=waits)
         if self._outgoing:
             self.flush()
         self._flush_due = self.under_way > 0
@@ -253,7 +246,7 @@ class ServerConnection(asyncio.BufferedProtocol):
     def _gather(self, together: TakesTogether) -> int:
         """Sets aside what was received, if it is all wanted together with others like it; returns how many requests."""
         host = self._host
-        if self._pauses or not self._proven or host.going_away:
+        if self._pauses or not self._activity.is_proven or host.going_away:
             return 0
         if self.under_way >= host.limits.max_requests_under_way:
             return 0
@@ -322,7 +315,7 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def _broken(self, error: RmqError) -> None:
         """The stream has lost its place, or may have no more memory: the connection is of no more use."""
-        if not self._proven and self._receiver.first_byte == TLS_HANDSHAKE:
+        if not self._activity.is_proven and self._receiver.first_byte == TLS_HANDSHAKE:
             self.close("the client speaks TLS, which is off here (tls_server_mode)")
         else:
             self.close(str(error))
@@ -338,7 +331,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         if transport is None or transport.is_closing():
             self._outgoing.clear()
             return
-        self._active = self._host.now
+        self._activity.last = self._host.now
         self._outgoing.write_to(transport)
         if transport.get_write_buffer_size() or self._holds:
             self.note_unsent()
@@ -358,7 +351,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         if self._transport is None:
             return None
         self._note_progress(now)
-        deadline, reason = self._deadline()
+        deadline, reason = self._activity.deadline(self._host.ticks, is_read=not self._pauses)
         if now >= deadline:
             self.close(reason)
             return None
@@ -367,19 +360,11 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._shrink_at = now + self._host.ticks.shrink
         return min(deadline, now + self._host.ticks.visit)
 
-    def _deadline(self) -> tuple[int, str]:
-        opened = None if self._proven else self._opened
-        frame_since = None if self._pauses else self._frame_since
-        return nearest_deadline(self._host.ticks, self._active, opened, frame_since)
-
     def _note_progress(self, now: int) -> None:
         """A client that takes its answers slowly is slow, not idle; nor is one that waits to be read from."""
         if self._oneways_pause:
-            self._active = now
+            self._activity.last = now
         if self._holds:
             self.note_unsent()
-        if self._write_paused and self._transport is not None:
-            unsent = self._transport.get_write_buffer_size()
-            if unsent != self._unsent_bytes:
-                self._active = now
-            self._unsent_bytes = unsent
+        if self._write_paused:
+            self._activity.took(now, self.unsent_bytes)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from rmqspark.remoting.deadlines import Ticks, nearest_deadline, ticks_of
+from rmqspark.remoting.deadlines import Activity, Ticks, ticks_of
 from rmqspark.remoting.limits import Limits
 
 TICKS = Ticks(first_frame=10, frame=30, idle=120, shrink=10, report=10, visit=2)
@@ -26,7 +26,49 @@ def test_the_nearest_deadline_counts(
     active: int, opened: int | None, frame_since: int | None, deadline: int, reason: str
 ) -> None:
     """A first frame, a frame that was begun, and silence have times of their own."""
-    assert nearest_deadline(TICKS, active, opened, frame_since) == (deadline, reason)
+    activity = Activity(opened or 0)
+    activity.is_proven = opened is None
+    if frame_since is not None:
+        activity.worked_off(frame_since, 0, waits=True)
+    activity.last = active
+    assert activity.deadline(TICKS, is_read=True) == (deadline, reason)
+
+
+def deadline_of(activity: Activity, *, is_read: bool = True) -> int:
+    activity.is_proven = True
+    return activity.deadline(TICKS, is_read=is_read)[0]
+
+
+def test_a_frame_is_timed_from_its_first_byte() -> None:
+    """Not from the last of those that came; once it is whole, the next one has a time of its own."""
+    activity = Activity(0)
+    for now in (100, 110, 120):
+        activity.last = now
+        activity.worked_off(now, 0, waits=True)
+    assert deadline_of(activity) == 100 + TICKS.frame
+    activity.worked_off(125, 1, waits=True)
+    assert deadline_of(activity) == 125 + TICKS.frame
+    activity.worked_off(126, 1, waits=False)
+    assert deadline_of(activity) == 120 + TICKS.idle
+
+
+def test_no_client_is_blamed_for_a_server_that_does_not_read() -> None:
+    """Its frame has all the time again when it is read on."""
+    activity = Activity(0)
+    activity.last = 100
+    activity.worked_off(100, 0, waits=True)
+    assert deadline_of(activity, is_read=False) == 100 + TICKS.idle
+    activity.read_on(200)
+    activity.worked_off(200, 0, waits=True)
+    assert deadline_of(activity) == 200 + TICKS.frame
+
+
+def test_a_client_that_takes_its_answers_slowly_is_not_idle() -> None:
+    """One that takes nothing is."""
+    activity = Activity(0)
+    for now, unsent_bytes in ((10, 500), (20, 400), (30, 400)):
+        activity.took(now, unsent_bytes)
+    assert deadline_of(activity) == 20 + TICKS.idle
 
 
 @pytest.mark.parametrize(("shortest_ms", "tick_ms"), [(4, 10), (400, 100), (3_600_000, 1_000)])
