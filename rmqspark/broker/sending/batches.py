@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 import numpy as np
 
-from rmqspark.broker.sending.drafting import ASK_FOR_A_TIME, Origin, draft_of, refuse_delay, refuse_half
+from rmqspark.broker.sending.drafting import NOT_AT_ONCE, Origin, draft_of, refuse_delay, refuse_half
 from rmqspark.errors import DecodeError, InvalidMessage
 from rmqspark.protocol.buffers.columns import Pieces
 from rmqspark.protocol.buffers.spans import as_bytes
 from rmqspark.protocol.records.batch import MAX_ELEMENTS, decode_batch
 from rmqspark.protocol.records.batch_columns import BatchColumns, batch_columns
 from rmqspark.protocol.records.batch_tables import ElementTable
-from rmqspark.protocol.records.properties import Property, decode_properties
+from rmqspark.protocol.records.properties import decode_properties
 from rmqspark.protocol.records.record_batch import RecordBatch
 from rmqspark.protocol.records.record_builder import encode_records
 from rmqspark.store.draft import Run
@@ -37,7 +37,7 @@ MAX_KEYS: Final = 1 << 17
 """Keys of one batch, ids included: two for each of the most messages it may have. Each costs a microsecond."""
 
 _IPV4_HOST_BYTES: Final = 8
-_UNUSUAL_PROPERTIES: Final = tuple(name.encode() for name in (*sorted(ASK_FOR_A_TIME), Property.TRANSACTION_PREPARED))
+_UNUSUAL_PROPERTIES: Final = tuple(map(str.encode, NOT_AT_ONCE))
 
 
 class Batch(msgspec.Struct, gc=False, frozen=True):

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 from zlib_ng.zlib_ng import crc32
 
+from rmqspark.broker.sending.drafting import NOT_AT_ONCE
 from rmqspark.errors import InvalidQueue, NoPermission, NotSupported, RecordError
 from rmqspark.protocol.bulk.bulk_body import read_bulk
 from rmqspark.protocol.names import NOT_SENDABLE, PARKING_TOPICS, RETRY_PREFIX, Perm
-from rmqspark.protocol.records.properties import Property
 from rmqspark.protocol.records.record_batch import RecordBatch
 
 if TYPE_CHECKING:
@@ -19,16 +19,7 @@ if TYPE_CHECKING:
     from rmqspark.protocol.headers.bulk import BulkSendRequestHeader
     from rmqspark.protocol.headers.txn import TxnHalfRequestHeader
 
-_REFUSED_PROPERTIES: Final = tuple(
-    name.encode()
-    for name in (
-        Property.DELAY,
-        Property.TIMER_DELAY_SEC,
-        Property.TIMER_DELAY_MS,
-        Property.TIMER_DELIVER_MS,
-        Property.TRANSACTION_PREPARED,
-    )
-)
+_REFUSED_PROPERTIES: Final = tuple(map(str.encode, NOT_AT_ONCE))
 
 
 def check_target(topics: TopicTable, topic: str, queue_id: int) -> None:
@@ -73,7 +64,7 @@ def open_bulk(
 def _refuse_what_must_wait(records: RecordBatch) -> None:
     """Raises NotSupported for messages that must not be delivered at once."""
     if records.has_any_property(_REFUSED_PROPERTIES):
-        names = ", ".join(name.decode() for name in _REFUSED_PROPERTIES)
+        names = ", ".join(NOT_AT_ONCE)
         raise NotSupported(
             f"A message of the bulk has one of the properties that bulk sends do not support: {names}.",
             hint="Messages that are to wait are sent one by one, or in bulks to where they wait.",

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from rmqspark.protocol.records.record import Buffer
 
 ASK_FOR_A_TIME: Final = frozenset({Property.DELAY, *TIMER_PROPERTIES})
+NOT_AT_ONCE: Final = (Property.DELAY, *TIMER_PROPERTIES, Property.TRANSACTION_PREPARED)
+"""Properties of messages that wait before they go to their queue, for a time or for the end of their transaction."""
 
 
 class Origin(msgspec.Struct, gc=False, frozen=True):

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from rmqspark.broker.sending.drafting import ASK_FOR_A_TIME, waits_for_flush
+from rmqspark.broker.sending.drafting import NOT_AT_ONCE, waits_for_flush
 from rmqspark.protocol.java_hash import tags_code
 from rmqspark.protocol.records.properties import Property, parse_properties
 
@@ -21,7 +21,7 @@ BROKERS_NAMES: Final = frozenset({Property.MSG_REGION, Property.TRACE_ON, Proper
 
 _UNIQUE: Final = f"{Property.UNIQ_KEY}\x01"
 _KEYS: Final = f"{Property.KEYS}\x01"
-_UNUSUAL: Final = ASK_FOR_A_TIME | BROKERS_NAMES | {Property.TRANSACTION_PREPARED, Property.UNIQ_KEY, Property.KEYS}
+_UNUSUAL: Final = BROKERS_NAMES | {*NOT_AT_ONCE, Property.UNIQ_KEY, Property.KEYS}
 _AHEAD_OF_A_PAIR: Final = ("", "\x02")
 _LONGEST_CHARACTERS: Final = 512  # the remembered ones take memory
 
