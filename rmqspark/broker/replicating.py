@@ -107,7 +107,7 @@ class MasterRole:
 
 
 class SlaveRole:
-    """The slave's."""
+    """The slave's. Implements `replication.slave.Keeper`."""
 
     waiters = None
 
@@ -133,16 +133,7 @@ class SlaveRole:
             config.access,
             None if accounts is None else AccountSync(accounts, config.access, given.entropy.token),
         )
-        self.slave = Slave(
-            store.replica,
-            ha_settings(config),
-            _way_to_master(given),
-            safe=self._safe,
-            between_flushes=lambda: flusher.between_flushes,
-            refusal_to_cut=self._refusal_to_cut,
-            forget_tail=self._forget_tail,
-            now_ms=given.clock.now_ms,
-        )
+        self.slave = Slave(store.replica, ha_settings(config), _way_to_master(given), self, given.clock.now_ms)
         self.slave.follow(self._ha_master_address)
 
     @property
@@ -175,7 +166,7 @@ class SlaveRole:
             if not self.slave.is_connected:
                 register()
 
-    async def _refusal_to_cut(self) -> str:
+    async def refusal_to_cut(self) -> str:
         """An ASYNC_MASTER promised nothing of what it lost. Of a SYNC_MASTER's this may be the only copy. Unreachable
         while it does not say which it is: one that has just come back may not answer yet."""
         if self._cuts_all or (role := await self.tables.master_role()) == "ASYNC_MASTER":
@@ -187,7 +178,7 @@ class SlaveRole:
             )
         return "It is a SYNC_MASTER: what it lost may have been acknowledged, and is not cut off without ha_cut_tail."
 
-    async def _forget_tail(self) -> None:
+    async def forget_tail(self) -> None:
         """How far delays were delivered, and which half messages have ended, may rest on it: forgotten on disk, too,
         for nothing undoes the cut. Raises NotWritable."""
         self._kept.timer.forget()
@@ -195,9 +186,12 @@ class SlaveRole:
         self._kept.offsets.forget_group(CHECK_GROUP)
         await self._kept.save()
 
-    async def _safe(self, end_offset: int) -> None:
+    async def safe(self, end_offset: int) -> None:
         if self._sync_flush:
             await self._flusher.flushed(end_offset)
+
+    def between_flushes(self) -> asyncio.Lock:
+        return self._flusher.between_flushes
 
 
 def ha_settings(config: BrokerConfig) -> HaSettings:

@@ -26,7 +26,7 @@ from rmqspark.client.pushing.process_queue import ProcessQueue
 from rmqspark.remoting.pending import PendingCalls
 from rmqspark.remoting.receive import FrameReceiver
 from rmqspark.remoting.server_connection import ServerConnection
-from rmqspark.replication.slave import _Session
+from rmqspark.replication.session import Session
 from rmqspark.store.appending.writer import Writer
 from rmqspark.store.lineage import FOLLOWING, Lineage
 from rmqspark.threads import in_thread
@@ -148,7 +148,7 @@ def _confirmed_unseen(self: ReplicaWaiters, end_offset: int, done: Any) -> None:
     done(None)
 
 
-def _take_and_confirm(self: _Session, transfers: Any, take: Any = _Session._take) -> Any:
+def _take_and_confirm(self: Session, transfers: Any, take: Any = Session._take) -> Any:
     if transfers and self._is_joined:
         self._report(transfers[-1].offset + len(transfers[-1].data))
     return take(self, transfers)
@@ -238,7 +238,7 @@ BUGS = (
     _bug("committed offsets compared as text", 11, (ConsumerOffsets, "commit", _commit_by_text)),
     _bug("committed offsets not written", 531, (ConsumerOffsets, "_store", _store_unnoticed)),
     _bug("sender does not wait for slaves", 7, (ReplicaWaiters, "when_confirmed", _confirmed_unseen)),
-    _bug("slave confirms before it writes", 7010, (_Session, "_take", _take_and_confirm)),
+    _bug("slave confirms before it writes", 7010, (Session, "_take", _take_and_confirm)),
     _bug("made the master without a word", 50_025, (Lineage, "end_following", _unnoticed_by_readers)),
     _bug("decision answered before a slave has it", 54_066, (Safety, "flushed", _flushed_here_alone)),
     _bug("half batch readable before it is decided", 15, (Resolver, "take", _take_and_append)),

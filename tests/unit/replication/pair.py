@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from rmqspark.errors import Unreachable
@@ -88,6 +88,23 @@ async def serving(
         yield master
 
 
+class Keeper:
+    """Of a store that has no tables beside it."""
+
+    def __init__(
+        self, bench: StoreBench, refusal: Callable[[], Awaitable[str]], forget_tail: Callable[[], Awaitable[None]]
+    ) -> None:
+        self._bench = bench
+        self.refusal_to_cut = refusal
+        self.forget_tail = forget_tail
+
+    async def safe(self, end_offset: int) -> None:
+        self._bench.store.flush()
+
+    def between_flushes(self) -> nullcontext[None]:
+        return nullcontext()
+
+
 @asynccontextmanager
 async def following(
     bench: StoreBench,
@@ -109,24 +126,8 @@ async def following(
             raise Unreachable("not known", address="")
         return refusal_to_cut
 
-    async def flushed(_: int) -> None:
-        bench.store.flush()
-
-    @asynccontextmanager
-    async def at_once() -> AsyncIterator[None]:
-        yield
-
     bench.store.replica.open_for_master()
-    slave = Slave(
-        bench.store.replica,
-        settings,
-        way,
-        safe=flushed,
-        between_flushes=at_once,
-        refusal_to_cut=refusal,
-        forget_tail=forget_tail,
-        now_ms=bench.clock.now_ms,
-    )
+    slave = Slave(bench.store.replica, settings, way, Keeper(bench, refusal, forget_tail), bench.clock.now_ms)
     slave.follow(f"127.0.0.1:{port}")
     task = asyncio.create_task(slave.run())
     try:

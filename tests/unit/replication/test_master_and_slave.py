@@ -18,8 +18,7 @@ from rmqspark.errors import Busy
 from rmqspark.protocol.records.record import blank_record
 from rmqspark.protocol.records.record_batch import RecordBatch
 from rmqspark.replication.admission import PROTOCOL, STRANGER, Admission
-from rmqspark.replication.joining import Window
-from rmqspark.replication.slave import _Session
+from rmqspark.replication.session import Session
 from rmqspark.replication.stream import (
     REPORT,
     TRANSFER_HEAD,
@@ -314,7 +313,7 @@ async def test_what_waits_for_its_end_is_not_copied_with_each_chunk() -> None:
     start = blank_record(8 << 20) + bytes(4 << 20)
     chunk, allocated = bytes(4096), 0
     async with following(copy, port=1) as slave:
-        session = _Session(slave, slave.master, copy.store.replica, Window(), QUICK, slave._safe, None)
+        session = Session(slave, slave.master, None)
         session._take([Transfer(0, start)])
         tracemalloc.start()
         try:
