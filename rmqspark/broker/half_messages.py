@@ -8,7 +8,7 @@ section 7.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
 
@@ -16,7 +16,6 @@ from rmqspark.broker.known_messages import is_called
 from rmqspark.broker.metrics.if_memory_allows import IF_MEMORY_ALLOWS
 from rmqspark.broker.topics import queue_by_now
 from rmqspark.errors import (
-    Busy,
     DecodeError,
     InvalidArgument,
     MessageNotFound,
@@ -28,10 +27,10 @@ from rmqspark.errors import (
     TransactionError,
 )
 from rmqspark.protocol.bodies.route import TopicConfig
-from rmqspark.protocol.names import CHECK_GROUP, CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_HALF_TOPIC, Perm
+from rmqspark.protocol.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_HALF_TOPIC, Perm
 from rmqspark.protocol.records.message_id import ZERO_HOST
 from rmqspark.protocol.records.record import decode_record
-from rmqspark.txn.half_messages.half_ledger import HalfLedger, Outcome
+from rmqspark.txn.half_messages.half_ledger import Outcome
 from rmqspark.txn.half_messages.half_message import HalfMessage, committed_draft, resumed_draft, set_aside_draft
 from rmqspark.txn.half_messages.half_operations import OperationQueue, operation_draft
 from rmqspark.txn.half_messages.half_recovery import halves_among, records_of, recover_halves, was_committed
@@ -41,15 +40,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from rmqspark.broker.delays.deliveries import FindTopic
+    from rmqspark.broker.half_progress import HalfProgress
     from rmqspark.broker.metrics.counted import Counted
-    from rmqspark.broker.offsets import ConsumerOffsets
     from rmqspark.broker.topics import TopicTable
     from rmqspark.clock import Clock
     from rmqspark.protocol.headers.produce import EndTransactionRequestHeader
     from rmqspark.protocol.records.record import Record
     from rmqspark.store.draft import Appended, Draft
     from rmqspark.store.message_store import MessageStore
-    from rmqspark.txn.half_messages.half_ledger import Ask, CheckRules, OpenHalf, SetAside
+    from rmqspark.txn.half_messages.half_ledger import Ask, HalfLedger, OpenHalf, SetAside
 
 _MARKED_AT_ONCE: Final = 500  # halves that one op record names
 _SET_ASIDE_TOPIC: Final = TopicConfig(
@@ -57,14 +56,6 @@ _SET_ASIDE_TOPIC: Final = TopicConfig(
 )
 
 log = structlog.get_logger("rmqspark.broker")
-
-
-class _Progress(NamedTuple):
-    """Offsets of the half and the op queue, to be saved once the log is on disk up to `end_offset`."""
-
-    end_offset: int
-    half_offset: int
-    op_offset: int
 
 
 class Append(Protocol):
@@ -83,26 +74,21 @@ class HalfMessages:
         append: Append,
         topics: TopicTable,
         find_topic: FindTopic,
-        offsets: ConsumerOffsets,
-        rules: CheckRules,
+        ledger: HalfLedger,
+        progress: HalfProgress,
         clock: Clock,
         counted: Counted,
-        *,
-        max_open: int,
     ) -> None:
         self._store = store
         self._append = append
         self._topics = topics
         self._find_topic = find_topic
-        self._offsets = offsets
-        self._rules = rules
+        self._ledger = ledger
+        self._progress = progress
         self._clock = clock
         self._counted = counted
-        self._max_open = max_open
         self._host = ZERO_HOST
-        self._ledger = HalfLedger(rules)
         self._operations = OperationQueue(0)
-        self._progress: _Progress | None = None
         self._unread: dict[int, int] = {}  # queue offset -> physical one, of those stored that no reader sees yet
 
     def __len__(self) -> int:
@@ -129,8 +115,7 @@ class HalfMessages:
 
     def check_room(self) -> None:
         """Raises Busy where one more half message would be too many."""
-        if len(self._ledger) + len(self._unread) >= self._max_open:
-            raise Busy(f"{self._max_open} transactions are open here already.")
+        self._ledger.check_room(len(self._unread))
 
     def stored(self, queue_offset: int, physical_offset: int) -> None:
         """One has been stored; its sender, who hears of it now, may end it before readers see it."""
@@ -140,7 +125,9 @@ class HalfMessages:
 
     def recover(self) -> None:
         """Finds out what is open, and marks what ended without being marked. Once, before anything is served."""
-        found = recover_halves(self._store, self._committed(HALF_TOPIC), self._committed(OP_HALF_TOPIC))
+        found = recover_halves(
+            self._store, self._progress.committed(HALF_TOPIC), self._progress.committed(OP_HALF_TOPIC)
+        )
         self._operations = found.operations
         for half in found.open:
             self._admit(half)
@@ -293,24 +280,9 @@ class HalfMessages:
         return self._ledger.take_due(self._clock.monotonic_ms(), limit)
 
     def save_progress(self) -> None:
-        """Commits the offsets of both queues for CID_RMQ_SYS_TRANS, as far as what they rest on is on disk: an offset
-        that survived a power loss better than the log would pass over halves that nobody ended."""
-        waiting = self._progress
-        if waiting is not None:
-            if self._store.flushed_offset < waiting.end_offset:
-                return
-            self._commit(HALF_TOPIC, waiting.half_offset)
-            self._commit(OP_HALF_TOPIC, waiting.op_offset)
+        """Has a start look only at what is open, and at what comes later."""
         first_open = self._ledger.first_open
-        self._progress = _Progress(self._store.end_offset, first_open, self._operations.first_needed(first_open))
-
-    def _commit(self, topic: str, offset: int) -> None:
-        if self._committed(topic) != offset:
-            self._offsets.commit(CHECK_GROUP, topic, 0, offset)
-
-    def _committed(self, topic: str) -> int:
-        committed = self._offsets.committed(CHECK_GROUP, topic, 0)
-        return self._store.queues.min_offset(topic, 0) if committed is None else committed
+        self._progress.save(first_open, self._operations.first_needed(first_open))
 
 
 def _check(half: HalfMessage, record: Record, request: EndTransactionRequestHeader) -> None:

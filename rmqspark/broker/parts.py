@@ -23,6 +23,7 @@ from rmqspark.broker.expiry_rounds import ExpiryRounds
 from rmqspark.broker.flusher import Flusher
 from rmqspark.broker.group_leases import GroupLeases
 from rmqspark.broker.half_messages import HalfMessages
+from rmqspark.broker.half_progress import HalfProgress
 from rmqspark.broker.handlers.heartbeats import HeartbeatHandlers
 from rmqspark.broker.handlers.pulls import PullHandlers
 from rmqspark.broker.lost_topics import LostTopics
@@ -45,7 +46,7 @@ from rmqspark.broker.stats import BrokerStats
 from rmqspark.broker.topic_publisher import TopicPublisher
 from rmqspark.client.addresses import parse_addresses
 from rmqspark.store.config import parse_delay_levels
-from rmqspark.txn.half_messages.half_ledger import CheckRules
+from rmqspark.txn.half_messages.half_ledger import CheckRules, HalfLedger
 
 if TYPE_CHECKING:
     import os
@@ -133,11 +134,10 @@ class Parts:
             self.appender.append_together,
             topics,
             self.lost_topics.find,
-            tables.offsets,
-            _check_rules(config, given.store_config),
+            HalfLedger(_check_rules(config, given.store_config), max_open=config.max_half_messages),
+            HalfProgress(store, tables.offsets),
             clock,
             self.counted,
-            max_open=config.max_half_messages,
         )
         self.check_back = CheckBack(
             self.halves,

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
+from rmqspark.errors import Busy
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -67,11 +69,13 @@ class SetAside(NamedTuple):
 
 
 class HalfLedger:
-    """The open half messages of one broker. `next_offset` is the first offset of the half queue not looked at yet."""
+    """The open half messages of one broker, `max_open` at most."""
 
-    def __init__(self, rules: CheckRules, next_offset: int = 0) -> None:
-        self.next_offset = next_offset
+    def __init__(self, rules: CheckRules, *, max_open: int) -> None:
+        self.next_offset = 0
+        """The first offset of the half queue not looked at yet."""
         self._rules = rules
+        self._max_open = max_open
         self._open: dict[int, OpenHalf] = {}  # by queue offset, ascending
         self.open_by_topic: dict[str, int] = {}
         """How many are known to be open; 0 of topics that had some, until these are forgotten."""
@@ -111,6 +115,11 @@ class HalfLedger:
         self.open_by_topic[topic] = self.open_by_topic.get(topic, 0) + 1
         immune_ms = self._rules.timeout_ms if immunity_ms is None else immunity_ms
         self._schedule(half, min(now_ms + max(0, immune_ms - age_ms), half.expires_ms))
+
+    def check_room(self, unseen: int) -> None:
+        """Raises Busy where one more half message would be too many, with those that were not looked at yet."""
+        if len(self._open) + unseen >= self._max_open:
+            raise Busy(f"{self._max_open} transactions are open here already.")
 
     def forget(self, is_there: Callable[[str], bool]) -> None:
         """Drops topics that are gone, and have none open any more, from `open_by_topic`."""

@@ -28,6 +28,7 @@ from rmqspark.broker.check_back import CheckBack
 from rmqspark.broker.clients import ClientRegistry, Member
 from rmqspark.broker.config import BrokerConfig
 from rmqspark.broker.half_messages import HalfMessages
+from rmqspark.broker.half_progress import HalfProgress
 from rmqspark.broker.metrics.counted import Counted
 from rmqspark.broker.offsets import ConsumerOffsets
 from rmqspark.broker.topics import TopicTable
@@ -45,7 +46,7 @@ from rmqspark.store.message_store import MessageStore
 from rmqspark.testing.disk_faults import ProcessDied
 from rmqspark.testing.manual_clock import ManualClock
 from rmqspark.testing.memory_files import MemoryFileSystem
-from rmqspark.txn.half_messages.half_ledger import CheckRules, Outcome, SetAside
+from rmqspark.txn.half_messages.half_ledger import CheckRules, HalfLedger, Outcome, SetAside
 from rmqspark.txn.half_messages.half_operations import decode_operation
 
 from .luck import Luck
@@ -99,11 +100,10 @@ class HalfMessageMachine(RuleBasedStateMachine):
             self.append,
             topics,
             lambda topic, _queue_id, _sent_at: topics.get(topic),
-            self.offsets,
-            RULES,
+            HalfLedger(RULES, max_open=100),
+            HalfProgress(self.store, self.offsets),
             self.clock,
             Counted(BrokerConfig(), self.store, self.clock),
-            max_open=100,
         )
         self.halves.recover()
 

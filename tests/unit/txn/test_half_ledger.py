@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rmqspark.errors import Busy
 from rmqspark.txn.half_messages.half_ledger import REMEMBERED, Ask, CheckRules, HalfLedger, Outcome, SetAside
 
 RULES = CheckRules(timeout_ms=6_000, interval_ms=60_000, max_checks=15, reserved_ms=72 * 3_600_000)
@@ -44,7 +45,7 @@ def asked(ledger: HalfLedger, now_ms: int) -> list[int]:
 )
 def test_the_first_question(age_ms: int, immunity_ms: int | None, first_ms: int) -> None:
     """It comes when the half message is old enough, and to the millisecond (RocketMQ's issue 544)."""
-    ledger = HalfLedger(RULES)
+    ledger = HalfLedger(RULES, max_open=1_000)
     open_half(ledger, 0, age_ms=age_ms, immunity_ms=immunity_ms)
     assert ledger.take_due(first_ms - 1, ALL) == []
     assert len(ledger.take_due(first_ms, ALL)) == 1
@@ -52,7 +53,7 @@ def test_the_first_question(age_ms: int, immunity_ms: int | None, first_ms: int)
 
 def test_the_questions_end() -> None:
     """Fifteen questions, a minute apart; then it is set aside, unless the producer said something in between."""
-    ledger = HalfLedger(RULES)
+    ledger = HalfLedger(RULES, max_open=1_000)
     open_half(ledger, 0)
     open_half(ledger, 1)
     for check in range(15):
@@ -69,7 +70,7 @@ def test_the_questions_end() -> None:
 
 def test_checks_of_an_apache_broker_count() -> None:
     """A half message that was asked for 14 times before is asked for once more."""
-    ledger = HalfLedger(RULES)
+    ledger = HalfLedger(RULES, max_open=1_000)
     open_half(ledger, 0, checks=14)
     assert asked(ledger, 6_000) == [0]
     assert isinstance(ledger.take_due(66_000, ALL)[0], SetAside)
@@ -77,7 +78,7 @@ def test_checks_of_an_apache_broker_count() -> None:
 
 def test_what_is_older_than_messages_are_kept_is_set_aside_unasked() -> None:
     """Its record may be deleted any moment; after days no producer remembers."""
-    ledger = HalfLedger(RULES)
+    ledger = HalfLedger(RULES, max_open=1_000)
     open_half(ledger, 0, age_ms=RULES.reserved_ms)
     (action,) = ledger.take_due(0, ALL)
     assert isinstance(action, SetAside)
@@ -85,7 +86,7 @@ def test_what_is_older_than_messages_are_kept_is_set_aside_unasked() -> None:
 
 def test_a_half_message_ends_once() -> None:
     """How it ended is known for a while, that it ended for ever."""
-    ledger = HalfLedger(RULES)
+    ledger = HalfLedger(RULES, max_open=1_000)
     for offset in range(REMEMBERED + 1):
         open_half(ledger, offset)
         ledger.end(offset, Outcome.COMMITTED if offset % 2 else Outcome.ROLLED_BACK)
@@ -97,7 +98,7 @@ def test_a_half_message_ends_once() -> None:
 
 def test_an_end_may_come_before_the_half_message_was_looked_at() -> None:
     """The ledger follows the half queue at leisure; an end need not wait for it."""
-    ledger = HalfLedger(RULES)
+    ledger = HalfLedger(RULES, max_open=1_000)
     assert ledger.is_open(1)
     ledger.end(1, Outcome.COMMITTED)
     assert not ledger.is_open(1)
@@ -112,7 +113,7 @@ def test_an_end_may_come_before_the_half_message_was_looked_at() -> None:
 
 def test_no_more_is_done_at_once_than_asked_for() -> None:
     """Thousands may be due after a restart; the rest comes with the next call."""
-    ledger = HalfLedger(RULES)
+    ledger = HalfLedger(RULES, max_open=1_000)
     for offset in range(5):
         open_half(ledger, offset)
     assert [len(ledger.take_due(6_000, 2)) for _ in range(4)] == [2, 2, 1, 0]
@@ -121,7 +122,7 @@ def test_no_more_is_done_at_once_than_asked_for() -> None:
 @given(st.lists(st.tuples(st.sampled_from(["admit", "end", "skip"]), st.integers(0, 12)), max_size=60))
 def test_the_offset_kept_never_passes_an_open_half_message(steps: list[tuple[str, int]]) -> None:
     """Whatever comes in whatever order: below the committed offset all ended, and it never goes back."""
-    ledger, ended, gone, kept = HalfLedger(RULES), set[int](), set[int](), 0
+    ledger, ended, gone, kept = HalfLedger(RULES, max_open=1_000), set[int](), set[int](), 0
     for step, offset in steps:
         if step == "admit" and offset >= ledger.next_offset:
             gone.update(range(ledger.next_offset, offset))
@@ -140,7 +141,7 @@ def test_the_offset_kept_never_passes_an_open_half_message(steps: list[tuple[str
 
 def test_what_ended_long_before_its_question_takes_no_memory() -> None:
     """A producer that asks for a day of immunity and commits at once costs no more than one that asks for none."""
-    ledger = HalfLedger(RULES)
+    ledger = HalfLedger(RULES, max_open=1_000)
     open_half(ledger, 0, immunity_ms=500)
     open_half(ledger, 1)
     for offset in range(2, 10_000):
@@ -148,3 +149,17 @@ def test_what_ended_long_before_its_question_takes_no_memory() -> None:
         ledger.end(offset, Outcome.COMMITTED)
     assert len(ledger._due) < 2_000
     assert (asked(ledger, 500), asked(ledger, 6_000)) == ([0], [1])
+
+
+def test_so_many_transactions_may_be_open_and_no_more() -> None:
+    """The next one is refused until one has ended; those count that were stored and not looked at yet."""
+    ledger = HalfLedger(RULES, max_open=2)
+    for offset in range(2):
+        ledger.check_room(0)
+        open_half(ledger, offset)
+    with pytest.raises(Busy, match="2 transactions"):
+        ledger.check_room(0)
+    ledger.end(0, Outcome.COMMITTED)
+    ledger.check_room(0)
+    with pytest.raises(Busy):
+        ledger.check_room(1)
