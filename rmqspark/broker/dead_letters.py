@@ -33,7 +33,8 @@ _NEVER_AGAIN: Final = encode_properties({Property.DELAY: "-1"})
 
 
 class DeadLetters:
-    """Tells them by how often they were consumed, and by their group: who owns a queue of it consumes in order."""
+    """Has sends to retry topics go to the dead letters instead: of what was consumed too often, and of all that a group
+    gives up that consumes in order. Whether it does shows in who owns queues of it."""
 
     def __init__(self, groups: SubscriptionGroups, locks: QueueLocks, tally: Tally, clock: Clock) -> None:
         self._groups = groups

@@ -22,7 +22,8 @@ _NEVER_COMMITTED: Final = -1
 
 
 class GroupLeases:
-    """Each call is one moment. `offset_log` takes what is committed."""
+    """Gives, renews and takes back leases of this broker's queues; each call is one moment. `offset_log` takes what is
+    committed."""
 
     def __init__(self, broker_name: str, tables: BrokerTables, offset_log: OffsetLog, clock: Clock) -> None:
         self._broker_name = broker_name

@@ -37,7 +37,7 @@ _OVERDUE_PAUSE_S: Final = 0.001
 
 
 class HeldPulls:
-    """Belongs to the loop. Its `messages_arrived` is the store's `on_readable`."""
+    """The pulls that wait. Belongs to the loop; its `messages_arrived` is the store's `on_readable`."""
 
     def __init__(
         self, run: Callable[[HeldPull], Reply | None], store: MessageStore, clock: Clock, *, limit: int

@@ -29,7 +29,7 @@ log = structlog.get_logger("rmqspark.broker")
 
 
 class LostTopics:
-    """Has them be there again. `on_found` is told of each."""
+    """Makes topics anew that the table has lost. `on_found` is told of each."""
 
     def __init__(
         self,

@@ -48,7 +48,8 @@ class Append(Protocol):
 
 
 class OffsetLog:
-    """`flush_to(end_offset)` returns once the log is on disk up to there, and on slaves where that is promised."""
+    """Commits offsets of shared groups, to the table and to the log. `flush_to(end_offset)` returns once the log is on
+    disk up to there, and on slaves where that is promised."""
 
     def __init__(
         self,

@@ -42,8 +42,8 @@ log = structlog.get_logger("rmqspark.broker")
 
 
 class OrphanedLeases:
-    """`seen` names all brokers that may have decided something; `decided_here` says of this one what others are asked
-    for."""
+    """Frees the queues of such leases once it is known where their groups go on. `seen` names all brokers that may have
+    decided something; `decided_here` says of this one what others are asked for."""
 
     def __init__(
         self,

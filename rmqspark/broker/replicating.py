@@ -46,7 +46,7 @@ log = structlog.get_logger("rmqspark.broker")
 
 
 class MasterRole:
-    """The master's: `waiters` is None where senders do not wait for slaves."""
+    """What a master does for its slaves. `waiters` is None where senders do not wait for them."""
 
     def __init__(self, given: Given, store: MessageStore, tables: BrokerTables, accounts: Accounts | None) -> None:
         config = given.config
@@ -107,7 +107,7 @@ class MasterRole:
 
 
 class SlaveRole:
-    """The slave's. Implements `replication.slave.Keeper`."""
+    """What a slave does: it follows its master's log and tables. Implements `replication.slave.Keeper`."""
 
     waiters = None
 

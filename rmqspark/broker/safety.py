@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Safety:
-    """`replicas` is None where nobody waits for slaves."""
+    """Tells when the log is safe up to a place. `replicas` is None where nobody waits for slaves."""
 
     def __init__(self, flusher: Flusher, *, sync_flush: bool, replicas: ReplicaWaiters | None = None) -> None:
         self._flusher = flusher

@@ -53,7 +53,7 @@ class Tls(NamedTuple):
 
 
 class Access(NamedTuple):
-    """Both; by default neither."""
+    """Who a client is and how its connections are encrypted; by default nobody, and not at all."""
 
     credentials: Credentials | None = None
     tls: Tls | None = None

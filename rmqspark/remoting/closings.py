@@ -11,7 +11,7 @@ log = structlog.get_logger("rmqspark.remoting")
 
 
 class Closings:
-    """Those since the last report."""
+    """Counts the connections that a server has closed since its last report."""
 
     def __init__(self) -> None:
         self._count = 0

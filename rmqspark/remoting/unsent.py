@@ -22,7 +22,7 @@ class Holder(Protocol):
 
 
 class UnsentAnswers:
-    """At most about `limit_bytes`."""
+    """Sums up what the connections of a server hold, and ends some of them above about `limit_bytes`."""
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit = limit_bytes

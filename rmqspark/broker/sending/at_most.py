@@ -12,7 +12,7 @@ V = TypeVar("V")
 
 
 class AtMost(dict[K, V]):
-    """Whoever wants ever new ones fills the places, and then all begins anew."""
+    """A dict of at most so many. Where one more is kept, all that were kept before are dropped."""
 
     def __init__(self, most: int) -> None:
         super().__init__()

@@ -53,7 +53,8 @@ class WhenSafe(Protocol):
 
 
 class BatchAppends:
-    """For the appender, whose `when_safe` it is told; `keeps_waiting` says whether that is ever later than at once."""
+    """Appends batches for the appender, whose `when_safe` it is given; `keeps_waiting` says whether that is ever later
+    than at once."""
 
     def __init__(self, store: MessageStore, stats: BrokerStats, when_safe: WhenSafe, *, keeps_waiting: bool) -> None:
         self._store = store

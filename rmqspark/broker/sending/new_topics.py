@@ -18,7 +18,7 @@ _UNIT_TOPIC: Final = 1  # bit of topicSysFlag
 
 
 class NewTopics:
-    """Makes them."""
+    """Makes topics of which a message comes before they are there, retry and dead letter topics too."""
 
     def __init__(self, topics: TopicTable, groups: SubscriptionGroups, publisher: TopicPublisher, clock: Clock) -> None:
         self._topics = topics

@@ -23,7 +23,7 @@ SHARD: Final = f"{Property.SHARDING_KEY}\x01".encode()
 
 
 class UsualSend(Single, gc=False):
-    """The message, and whom to answer."""
+    """One usual send on its way into the log: the message, and whom to answer."""
 
     waits_for_flush: bool
     unique_key: bytes  # letters and digits

@@ -44,7 +44,7 @@ _QUEUE_IDS: Final = {b"%d" % queue_id: queue_id for queue_id in range(1024)}
 
 
 class UsualSends:
-    """Takes the requests that are usual."""
+    """Takes the sends that are usual, and leaves all others to their handlers."""
 
     def __init__(
         self,

@@ -62,7 +62,8 @@ class CoordinationConfig:
 
 
 class Coordination:
-    """Replays the ledger when it is made. Raises DamagedFile for one that cannot be read."""
+    """A coordinator with all its parts. Its ledger is replayed when it is made; raises DamagedFile for one that cannot
+    be read."""
 
     def __init__(
         self,

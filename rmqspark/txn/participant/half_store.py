@@ -33,7 +33,7 @@ log = structlog.get_logger("rmqspark.txn")
 
 
 class HalfStore:
-    """Belongs to the thread of its store."""
+    """Keeps half batches and events in a message store. Belongs to the store's thread."""
 
     def __init__(self, store: MessageStore, clock: Clock) -> None:
         self._store = store

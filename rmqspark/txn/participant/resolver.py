@@ -79,7 +79,8 @@ class ResolverConfig:
 
 
 class Resolver:
-    """All methods belong to the event loop's thread. `ask` asks a batch's coordinator, wherever that is."""
+    """Does what a coordinator wants of this broker, and asks it where it says nothing. All methods belong to the event
+    loop's thread. `ask` asks the coordinator of a batch, wherever that is."""
 
     def __init__(
         self,

@@ -19,7 +19,7 @@ log = structlog.get_logger("rmqspark.txn")
 
 
 class Retention:
-    """Belongs to the event loop's thread."""
+    """Keeps a participant and its log's retention in step. Belongs to the event loop's thread."""
 
     def __init__(self, participant: Participant, halves: HalfStore, journal: Journal, clock: Clock) -> None:
         self._participant = participant
