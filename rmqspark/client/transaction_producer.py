@@ -10,72 +10,44 @@ So message and transaction come about together or not at all, whatever dies in b
 from __future__ import annotations
 
 import logging
-import os
-import threading
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final
 
 from rmqspark.client.arguments import takes_what_it_says
+from rmqspark.client.check_backs import CheckBacks
 from rmqspark.client.closing import ClosedByWith
 from rmqspark.client.cluster_client import ClusterClient
 from rmqspark.client.delivery import Delivery, Parcel, worth_another_try
 from rmqspark.client.identity import MessageIds
 from rmqspark.client.message_kinds import check_message
 from rmqspark.client.outgoing import SendConfig, outgoing, waits
-from rmqspark.client.received import received
 from rmqspark.client.selection import Target
-from rmqspark.errors import (
-    ConnectionLost,
-    InvalidMessage,
-    NotSupported,
-    NotWritable,
-    RequestTimeout,
-    RmqError,
-    TransactionError,
-)
+from rmqspark.client.transaction_listener import DECISIONS, TransactionListener, heard
+from rmqspark.errors import ConnectionLost, InvalidMessage, NotWritable, RequestTimeout, RmqError, TransactionError
 from rmqspark.model import PreparedMessage, SendStatus, TransactionReceipt, TransactionState
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.headers.fields import from_fields
-from rmqspark.protocol.headers.produce import CheckTransactionStateRequestHeader, EndTransactionRequestHeader
+from rmqspark.protocol.headers.produce import EndTransactionRequestHeader
 from rmqspark.protocol.names import check_group
 from rmqspark.protocol.records.message_id import parse_offset_msg_id
 from rmqspark.protocol.records.properties import Property, encode_properties
-from rmqspark.protocol.records.record import SysFlag, decode_record
+from rmqspark.protocol.records.record import SysFlag
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from rmqspark.client.broker_client import BrokerClient
     from rmqspark.clock import Clock
     from rmqspark.entropy import Entropy
     from rmqspark.message_queue import MessageQueue
-    from rmqspark.model import Message, ReceivedMessage, SendReceipt
-    from rmqspark.protocol.commands.command import Command
+    from rmqspark.model import Message, SendReceipt
     from rmqspark.remoting.access import Access
-    from rmqspark.remoting.reply import Reply
 
-_CHECK_THREADS: Final = 2
-_MOST_CHECKS_WAITING: Final = 2000  # RocketMQ's checkRequestHoldMax; the broker asks again about what is dropped
 _NO_SUCH_HALF: Final = (  # RocketMQ's words
     "Find prepared transaction message failed",
     "The producer group wrong",
     "The transaction state table offset wrong",
 )
-_DECISIONS: Final = {TransactionState.COMMIT: SysFlag.COMMITTED, TransactionState.ROLLBACK: SysFlag.ROLLED_BACK}
 
 log = logging.getLogger(__name__)
-
-
-@runtime_checkable
-class TransactionListener(Protocol):
-    """The sender's side of a transaction. Both methods may be called on any thread, `check` also for messages that an
-    earlier process of the same group sent. What either raises counts as UNKNOWN and is logged."""
-
-    def execute(self, message: PreparedMessage, arg: Any) -> TransactionState:
-        """Carries the transaction out, now that the message waits for it. `arg` is what `send` was given."""
-
-    def check(self, message: ReceivedMessage) -> TransactionState:
-        """What became of the transaction of this message; UNKNOWN while it is under way."""
 
 
 @takes_what_it_says
@@ -103,10 +75,15 @@ class TransactionProducer(ClosedByWith):
         producers with the same listener have in common: each may be asked about what another sent. `access` as in
         `Producer`."""
         self.group = check_group(group)
-        self._listener = listener
         self._config = config or SendConfig()
-        self._begin()
-        self._cluster = ClusterClient(namesrv, clock=clock, entropy=entropy, on_request=self._asked, access=access)
+        self._checks = CheckBacks(
+            self.group,
+            listener,
+            lambda address, verdict: self._cluster.answer(address, RequestCode.END_TRANSACTION, verdict),
+        )
+        self._cluster = ClusterClient(
+            namesrv, clock=clock, entropy=entropy, on_request=self._checks.asked, access=access
+        )
         self._ids = MessageIds(self._cluster)
         self._delivery = Delivery(
             self._cluster,
@@ -136,7 +113,7 @@ class TransactionProducer(ClosedByWith):
         message meanwhile.
         """
         self._check_open()
-        self._begin_if_forked()
+        self._checks.begin_if_forked()
         check_message(message)
         if waits(message):
             raise InvalidMessage("A message of a transaction cannot be delayed.", hint="Send it without a delay.")
@@ -144,39 +121,21 @@ class TransactionProducer(ClosedByWith):
         state = TransactionState.ROLLBACK
         if receipt.status is SendStatus.OK:
             prepared = _prepared(message, receipt.msg_id)
-            state = _heard("execute", receipt.msg_id, lambda: self._listener.execute(prepared, arg))
+            state = heard("execute", receipt.msg_id, lambda: self._checks.listener.execute(prepared, arg))
         self._end(message.topic, receipt, state)
         return TransactionReceipt(state, receipt)
 
     def close(self) -> None:
         """Waits a moment for checks under way, tells the brokers good-bye and closes the connections. Again: does
         nothing. What is open is asked of other producers of the group, or of the next."""
-        self._begin_if_forked()
-        with self._checks_lock:
-            was_closed, self._closed = self._closed, True
-        if was_closed:
+        self._closed = True
+        if not self._checks.close():
             return
         try:
-            self._checks.shutdown(wait=False, cancel_futures=True)
-            wait(tuple(self._checking), self._config.send_msg_timeout / 1000)
+            self._checks.drain(self._config.send_msg_timeout)
             self._cluster.heartbeats.remove_producer(self.group)
         finally:
             self._cluster.close()
-
-    def _begin_if_forked(self) -> None:
-        """A process that was forked has none of its parent's threads, and one of them may have held a lock. It is asked
-        once it has sent something."""
-        if self._pid != os.getpid():
-            self._begin()
-
-    def _begin(self) -> None:
-        """Answers the brokers' questions in this process."""
-        self._checks = ThreadPoolExecutor(_CHECK_THREADS, thread_name_prefix="rmqspark-check")
-        self._checking: set[Future[None]] = set()
-        self._checks_lock = threading.Lock()  # between a question that comes in and `close`
-        self._pid = os.getpid()
-
-    # --- the way out -------------------------------------------------------------------------------------------------
 
     def _send_half(
         self, message: Message, queue: int | MessageQueue | None, shard: str | None, timeout_ms: int | None
@@ -193,7 +152,7 @@ class TransactionProducer(ClosedByWith):
     def _end(self, topic: str, receipt: SendReceipt, state: TransactionState) -> None:
         """Tells the broker. If it cannot be told it asks, so only its contradiction is an error, and that it has
         nothing to ask about."""
-        decision = _DECISIONS.get(state)
+        decision = DECISIONS.get(state)
         if decision is None:
             return
         name = receipt.queue.broker_name
@@ -220,66 +179,9 @@ class TransactionProducer(ClosedByWith):
                 return
             log.warning("%s was not told of %s for %s, and will ask: %s", name, state.name, receipt.msg_id, error)
 
-    # --- the brokers' questions --------------------------------------------------------------------------------------
-
     def _brokers(self) -> Iterator[BrokerClient]:
         """All of them: any may have something open of this group's, and asks only those it knows."""
         return map(self._cluster.broker, self._cluster.cluster_info().brokerAddrTable)
-
-    def _asked(self, address: str, command: Command, body: memoryview) -> Reply | None:
-        """On a reader thread: nothing may wait here."""
-        if command.code != RequestCode.CHECK_TRANSACTION_STATE:
-            raise NotSupported(f"request type {command.code} not supported")
-        header = from_fields(command.fields, CheckTransactionStateRequestHeader)
-        with self._checks_lock:
-            if self._closed or len(self._checking) >= _MOST_CHECKS_WAITING:
-                return None
-            check = self._checks.submit(self._check, address, header, bytes(body))
-            self._checking.add(check)
-        check.add_done_callback(self._checking.discard)
-        return None
-
-    def _check(self, address: str, header: CheckTransactionStateRequestHeader, body: bytes) -> None:
-        try:
-            message = received(decode_record(body), header.bname or "")
-            if message.properties.get(Property.PRODUCER_GROUP) != self.group:
-                return
-            state = _heard("check", message.msg_id, lambda: self._listener.check(message))
-            decision = _DECISIONS.get(state)
-            if decision is not None:
-                self._cluster.answer(
-                    address, RequestCode.END_TRANSACTION, self._verdict(header, message.msg_id, decision)
-                )
-        except RmqError as error:
-            log.warning("the question of %s was not answered, it will ask again: %s", address, error)
-
-    def _verdict(
-        self, header: CheckTransactionStateRequestHeader, msg_id: str, decision: int
-    ) -> EndTransactionRequestHeader:
-        return EndTransactionRequestHeader(
-            producerGroup=self.group,
-            tranStateTableOffset=header.tranStateTableOffset,
-            commitLogOffset=header.commitLogOffset,
-            commitOrRollback=decision,
-            msgId=msg_id,
-            fromTransactionCheck=True,
-            transactionId=header.transactionId,
-            topic=header.topic,
-            bname=header.bname,
-        )
-
-
-def _heard(method: str, msg_id: str, call: Callable[[], object]) -> TransactionState:
-    """What the listener says; UNKNOWN, and a line in the log, where it says nothing that makes sense."""
-    try:
-        state = call()
-    except Exception:  # a user's code, on a thread of ours: logged, and the broker asks again
-        log.exception("the transaction listener failed to %s %s", method, msg_id)
-        return TransactionState.UNKNOWN
-    if isinstance(state, TransactionState):
-        return state
-    log.error("the transaction listener's %s returned %r for %s, not a TransactionState", method, state, msg_id)
-    return TransactionState.UNKNOWN
 
 
 def _half_lost(receipt: SendReceipt) -> TransactionError:

@@ -154,7 +154,7 @@ def test_a_process_that_was_forked_is_asked_too(quick: LocalCluster) -> None:
     first.checked.get(timeout=PATIENCE_S)  # so its threads were there
     if (child := os.fork()) == 0:
         with suppress(BaseException):
-            producer._listener = listener = Listener(executed=UNKNOWN)
+            producer._checks.listener = listener = Listener(executed=UNKNOWN)
             producer.send(Message("forked", b"the child's"))
             listener.checked.get(timeout=PATIENCE_S)
             while bodies(quick.namesrv, "forked", 2) != [b"the child's", b"the parent's"]:

@@ -67,13 +67,13 @@ def test_a_broker_that_comes_later_is_told_too(first: Step, monkeypatch: pytest.
 def test_a_process_that_was_forked_closes_it_whatever_its_parent_was_at() -> None:
     """A thread of the parent's may have held the lock of `close`, and is not there to give it back."""
     with TransactionProducer("127.0.0.1:1", "g", listener=Committing()) as producer:
-        producer._checks_lock.acquire()  # as a thread does that the child will not have
+        producer._checks._lock.acquire()  # as a thread does that the child will not have
         if not (child := os.fork()):
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
             signal.alarm(20)  # ends a child that waits for ever
             producer.close()
             os._exit(0)
-        producer._checks_lock.release()
+        producer._checks._lock.release()
         assert os.waitpid(child, 0)[1] == 0
 
 
