@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from rmqspark.auth.handlers import AclHandlers, UserHandlers, WithoutUsers
 from rmqspark.broker.dead_letters import DeadLetters
+from rmqspark.broker.delays.asked_delays import AskedDelays
 from rmqspark.broker.delays.parked_bulks import ParkedBulks
 from rmqspark.broker.handlers.account_copies import AccountCopyHandlers
 from rmqspark.broker.handlers.broker_progress import BrokerProgressHandlers
@@ -106,9 +107,8 @@ def _about_sends(given: Given, parts: Parts, usual: UsualSends, parked: ParkedBu
         config,
         topics,
         groups,
+        AskedDelays(config, clock, levels=given.delay_levels, require_room=parts.timed.require_room),
         max_body_bytes=given.store_config.max_message_size,
-        delay_levels=given.delay_levels,
-        require_timer_room=parts.timed.require_room,
         unique_ids=UniqueIds(entropy.token(4), os.getpid(), given.whereabouts.ip),
         clock=clock,
         entropy=entropy,

@@ -47,6 +47,15 @@ class Place(NamedTuple):
     queue_id: int
 
 
+def asked_level(properties: Mapping[str, str]) -> int:
+    """The delay level that a message asks for, 0 or less for none. Raises InvalidMessage for what is no number."""
+    text = properties.get(Property.DELAY, "0")
+    try:
+        return int(text)
+    except ValueError:
+        raise InvalidMessage(f"Property DELAY is a level from 0 to 18, not {text!r}.") from None
+
+
 def park(place: Place, properties: bytes, level: int, levels: int) -> Parked:
     """The message of `place` until its time comes. A level above the last is the last; where a deliver time is given
     besides, the level counts."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from rmqspark.broker.delays.parking import TIMER_PROPERTIES
+from rmqspark.broker.delays.parking import TIMER_PROPERTIES, asked_level
 from rmqspark.errors import InvalidMessage, NotSupported
 from rmqspark.protocol.java_hash import tags_code
 from rmqspark.protocol.records.properties import Property
@@ -16,7 +16,6 @@ from rmqspark.store.draft import Draft, index_keys
 if TYPE_CHECKING:
     from rmqspark.protocol.records.record import Buffer
 
-ASK_FOR_A_TIME: Final = frozenset({Property.DELAY, *TIMER_PROPERTIES})
 NOT_AT_ONCE: Final = (Property.DELAY, *TIMER_PROPERTIES, Property.TRANSACTION_PREPARED)
 """Properties of messages that wait before they go to their queue, for a time or for the end of their transaction."""
 
@@ -50,11 +49,6 @@ def draft_of(origin: Origin, body: Buffer, flag: int, encoded: bytes, properties
     )
 
 
-def asked_level(properties: dict[str, str]) -> int:
-    """The delay level that a message asks for, 0 or less for none. Raises InvalidMessage for what is no number."""
-    return 0 if Property.DELAY not in properties else delay_level(properties)
-
-
 def refuse_delay(properties: dict[str, str]) -> None:
     """Raises NotSupported or InvalidMessage for a message in a batch that must not be delivered at once."""
     asks_for_time = not properties.keys().isdisjoint(TIMER_PROPERTIES) and Property.TIMER_OUT_MS not in properties
@@ -76,12 +70,3 @@ def refuse_half(properties: dict[str, str]) -> None:
 def waits_for_flush(properties: dict[str, str]) -> bool:
     """Whether the sender wants to be answered only after the flush."""
     return properties.get(Property.WAIT) != "false"
-
-
-def delay_level(properties: dict[str, str]) -> int:
-    """Property DELAY, 0 where there is none; raises InvalidMessage for what is no number."""
-    text = properties.get(Property.DELAY, "0")
-    try:
-        return int(text)
-    except ValueError:
-        raise InvalidMessage(f"Property DELAY is a level from 0 to 18, not {text!r}.") from None

@@ -5,10 +5,9 @@ The checks come in RocketMQ's order, so that a request that is wrong in two ways
 - The properties a broker adds (region, trace switch, cluster) stand behind the sender's, whose order is kept; RocketMQ
   rebuilds the string from a hash map. Nothing depends on the order.
 - Batches with messages that ask for a delay are refused. Stored as they are, they would be delivered at once.
-A message that asks for a delay goes to the queue of its level (`delays/parking.py`), one that asks for a time to that
-of the timer topic (`delays/deliver_times.py`). A message of a transaction
-(TRAN_MSG) becomes a half message: it goes to RMQ_SYS_TRANS_HALF_TOPIC, queue 0, and says in its properties where it
-belongs (`txn/half_messages/half_message.py` has what becomes of it).
+A message that asks to wait goes to where it does (`delays/asked_delays.py`). A message of a transaction (TRAN_MSG)
+becomes a half message: it goes to RMQ_SYS_TRANS_HALF_TOPIC, queue 0, and says in its properties where it belongs
+(`txn/half_messages/half_message.py` has what becomes of it).
 RocketMQ: SendMessageProcessor, AbstractSendMessageProcessor.
 """
 
@@ -17,16 +16,11 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from rmqspark.broker.delays.deliver_times import asked_time_ms, park_until
-from rmqspark.broker.delays.parking import TIMER_PROPERTIES, Parked, Place, park
-from rmqspark.broker.delays.recalls import handle_of
+from rmqspark.broker.delays.parking import TIMER_PROPERTIES, Place, asked_level
 from rmqspark.broker.sending.batches import Batch
 from rmqspark.broker.sending.drafting import (
-    ASK_FOR_A_TIME,
     Origin,
-    asked_level,
     asks_for_transaction,
-    delay_level,
     draft_of,
     refuse_delay,
     refuse_half,
@@ -58,6 +52,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rmqspark.broker.config import BrokerConfig
+    from rmqspark.broker.delays.asked_delays import AskedDelays
     from rmqspark.broker.groups import SubscriptionGroups
     from rmqspark.broker.topics import TopicTable
     from rmqspark.clock import Clock
@@ -110,10 +105,9 @@ class Intake:
         config: BrokerConfig,
         topics: TopicTable,
         groups: SubscriptionGroups,
+        delays: AskedDelays,
         *,
         max_body_bytes: int,
-        delay_levels: int,
-        require_timer_room: Callable[[], None],
         unique_ids: UniqueIds,
         clock: Clock,
         entropy: Entropy,
@@ -121,10 +115,7 @@ class Intake:
         self._topics = topics
         self._groups = groups
         self._max_body_bytes = max_body_bytes
-        self._delay_levels = delay_levels
-        self._max_timer_delay_ms = config.timer_max_delay_sec * 1000
-        self._require_timer_room = require_timer_room
-        self._recallable_at = config.broker_name if config.recall_message_enable else None
+        self._delays = delays
         self._rejects_transactions = config.reject_transaction_message
         self._unique_ids = unique_ids
         self._clock = clock
@@ -187,8 +178,9 @@ class Intake:
         if is_half:
             encoded = _as_half(encoded, topic, queue_id, properties[Property.UNIQ_KEY])
             topic, queue_id = HALF_TOPIC, 0
-        elif parked := self._parked(Place(topic, queue_id), encoded, properties):
-            belongs_to, recall_handle = queue_id, self._recall_handle(topic, parked, properties[Property.UNIQ_KEY])
+        elif parked := self._delays.park(Place(topic, queue_id), encoded, properties):
+            belongs_to = queue_id
+            recall_handle = self._delays.recall_handle(topic, parked, properties[Property.UNIQ_KEY])
             topic, queue_id, encoded, _ = parked
         origin = Origin(topic, queue_id, sys_flag, _born_host(*peer), header.g, header.j or 0)
         draft = draft_of(origin, body, header.h, encoded, properties)
@@ -204,25 +196,6 @@ class Intake:
             recall_handle,
             Property.SHARDING_KEY in properties and not is_half,
         )
-
-    def _recall_handle(self, topic: str, parked: Parked, unique_key: str) -> str | None:
-        """What the sender of a message is given that can be recalled. RocketMQ's SendMessageProcessor."""
-        if parked.due_ms is None or self._recallable_at is None or topic.startswith(RETRY_PREFIX):
-            return None
-        return handle_of(topic, self._recallable_at, parked.due_ms, unique_key)
-
-    def _parked(self, place: Place, encoded: bytes, properties: dict[str, str]) -> Parked | None:
-        """Where a message waits that must not be delivered at once; None for all others. Raises InvalidMessage, and
-        Busy where too many wait."""
-        if ASK_FOR_A_TIME.isdisjoint(properties):
-            return None
-        if (level := asked_level(properties)) > 0:
-            return park(place, encoded, level, self._delay_levels)
-        time_ms = asked_time_ms(properties, self._clock.now_ms(), self._max_timer_delay_ms)
-        if time_ms is None:
-            return None
-        self._require_timer_room()
-        return park_until(place, encoded, time_ms)
 
     def admit_batch(self, header: SendMessageRequestHeaderV2, body: memoryview, peer: tuple[str, int]) -> Batch:
         """One batch, its messages unseen so far. All are for the same queue.
@@ -262,7 +235,7 @@ class Intake:
 
     def _is_half(self, header: SendMessageRequestHeaderV2, properties: dict[str, str]) -> bool:
         """Whether this is a half message. Raises NoPermission, and InvalidMessage for one that could not be ended."""
-        is_sent_back = (header.j or 0) > 0 and delay_level(properties) > 0  # RocketMQ's issue 1648
+        is_sent_back = (header.j or 0) > 0 and asked_level(properties) > 0  # RocketMQ's issue 1648
         if not asks_for_transaction(properties) or is_sent_back:
             return False
         if self._rejects_transactions:

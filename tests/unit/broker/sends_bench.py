@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from rmqspark.broker.config import BrokerConfig
 from rmqspark.broker.dead_letters import DeadLetters
+from rmqspark.broker.delays.asked_delays import AskedDelays
 from rmqspark.broker.flusher import Flusher
 from rmqspark.broker.groups import SubscriptionGroups
 from rmqspark.broker.handlers.sends import SendHandlers
@@ -164,8 +165,8 @@ class Bench:
         receipts.set_store_host(HOST)
         ids, entropy = UniqueIds(b"abcd", 1, "127.0.0.1"), SystemEntropy(1)
         limit = {"max_body_bytes": store_config.max_message_size}
-        delays: dict[str, Any] = {"delay_levels": 18, "require_timer_room": lambda: None}
-        intake = Intake(config, topics, groups, unique_ids=ids, clock=clock, entropy=entropy, **limit, **delays)
+        delays = AskedDelays(config, clock, levels=18, require_room=lambda: None)
+        intake = Intake(config, topics, groups, delays, unique_ids=ids, clock=clock, entropy=entropy, **limit)
         self.usual = usual = UsualSends(config, topics, appender, receipts, **limit, cut_every=1)
         halves: Any = None  # no message of a transaction is sent here
         publisher: Any = None  # no topic is made

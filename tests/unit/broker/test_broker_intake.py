@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqspark.broker.config import BrokerConfig
+from rmqspark.broker.delays.asked_delays import AskedDelays
 from rmqspark.broker.groups import SubscriptionGroups
 from rmqspark.broker.sending.batches import MAX_KEYS
 from rmqspark.broker.sending.intake import Intake
@@ -41,15 +42,15 @@ def intake(max_body_bytes: int = 1000) -> Intake:
     topics = TopicTable(max_topics=9, now_ms=0)
     topics.put(TopicConfig(topicName="orders"), 0)
     topics.put(TopicConfig(topicName="many", topicFilterType="MULTI_TAG"), 0)
+    config, clock = BrokerConfig(), ManualClock()
     return Intake(
-        BrokerConfig(),
+        config,
         topics,
         SubscriptionGroups(auto_create=True, max_groups=9, now_ms=0),
+        AskedDelays(config, clock, levels=18, require_room=lambda: None),
         max_body_bytes=max_body_bytes,
-        delay_levels=18,
-        require_timer_room=lambda: None,
         unique_ids=UniqueIds(b"abcd", 1, "127.0.0.1"),
-        clock=ManualClock(),
+        clock=clock,
         entropy=SystemEntropy(1),
     )
 

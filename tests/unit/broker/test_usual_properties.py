@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rmqspark.broker.sending.drafting import ASK_FOR_A_TIME, waits_for_flush
+from rmqspark.broker.sending.drafting import NOT_AT_ONCE, waits_for_flush
 from rmqspark.broker.sending.usual_properties import BROKERS_NAMES, read_usual
 from rmqspark.protocol.java_hash import tags_code
 from rmqspark.protocol.records.properties import parse_properties
@@ -45,7 +45,7 @@ def test_both_ways_of_reading_find_the_same(text: str) -> None:
         assert keys == index_keys(properties)
         assert outline.tags_code == tags_code(properties.get("TAGS"))
         assert outline.waits_for_flush == waits_for_flush(properties)
-        assert properties.keys().isdisjoint(ASK_FOR_A_TIME | BROKERS_NAMES | {"TRAN_MSG"})
+        assert properties.keys().isdisjoint({*NOT_AT_ONCE, *BROKERS_NAMES})
 
 
 @pytest.mark.parametrize(
