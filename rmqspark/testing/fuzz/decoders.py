@@ -38,7 +38,7 @@ from rmqspark.protocol.records.record import decode_record
 from rmqspark.protocol.records.record_batch import RecordBatch
 from rmqspark.remoting.response import Response
 from rmqspark.store.appending.bulk_check import check_bulk, check_rows, check_topic_rows
-from rmqspark.testing.fuzz.requests import BODIES
+from rmqspark.testing.fuzz.bodies import BODIES
 
 if TYPE_CHECKING:
     import msgspec

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.testing.fuzz import decoders, hostile
-from rmqspark.testing.fuzz.requests import Requests, bulk_records, written
+from rmqspark.testing.fuzz.bodies import bulk_records, written
+from rmqspark.testing.fuzz.requests import Requests
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
