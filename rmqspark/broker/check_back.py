@@ -15,7 +15,6 @@ import structlog
 from rmqspark.errors import RmqError
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.produce import CheckTransactionStateRequestHeader
-from rmqspark.protocol.records.message_id import ZERO_HOST, offset_msg_id
 from rmqspark.txn.half_messages.half_ledger import Ask, SetAside
 from rmqspark.txn.half_messages.half_message import question
 
@@ -49,11 +48,6 @@ class CheckBack:
         self._publisher = publisher
         self._may_hear = may_hear
         self._broker_name = broker_name
-        self._host = ZERO_HOST
-
-    def set_store_host(self, host: bytes) -> None:
-        """The address that message ids of this store begin with."""
-        self._host = host
 
     async def run_round(self) -> None:
         """To be called a few times a second. What goes wrong with one half message does not hold up the others, nor
@@ -91,7 +85,7 @@ class CheckBack:
             topic=half.real_topic,
             msgId=half.identity.unique_key,
             transactionId=half.identity.unique_key,
-            offsetMsgId=offset_msg_id(self._host, half.physical_offset),
+            offsetMsgId=self._halves.msg_id(half),
             bname=self._broker_name,
         )
         body = question(half, record, action.checks)

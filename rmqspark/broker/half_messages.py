@@ -28,7 +28,7 @@ from rmqspark.errors import (
 )
 from rmqspark.protocol.bodies.route import TopicConfig
 from rmqspark.protocol.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_HALF_TOPIC, Perm
-from rmqspark.protocol.records.message_id import ZERO_HOST
+from rmqspark.protocol.records.message_id import offset_msg_id
 from rmqspark.protocol.records.record import decode_record
 from rmqspark.txn.half_messages.half_ledger import Outcome
 from rmqspark.txn.half_messages.half_message import HalfMessage, committed_draft, resumed_draft, set_aside_draft
@@ -87,7 +87,6 @@ class HalfMessages:
         self._progress = progress
         self._clock = clock
         self._counted = counted
-        self._host = ZERO_HOST
         self._operations = OperationQueue(0)
         self._unread: dict[int, int] = {}  # queue offset -> physical one, of those stored that no reader sees yet
 
@@ -108,10 +107,6 @@ class HalfMessages:
     def needed_offset(self) -> int | None:
         """The physical offset of the first that is open, or was not looked at yet; None while there is none."""
         return self._store.queues.place_at(HALF_TOPIC, 0, self._ledger.first_open)
-
-    def set_store_host(self, host: bytes) -> None:
-        """The broker's address, 8 bytes, for op records."""
-        self._host = host
 
     def check_room(self) -> None:
         """Raises Busy where one more half message would be too many."""
@@ -149,6 +144,10 @@ class HalfMessages:
         self._ledger.skip_to(reader.next_offset)
         self._forget_readable()
         return bool(records)
+
+    def msg_id(self, half: HalfMessage) -> str:
+        """The id that says where it is, under the address that this broker has now."""
+        return offset_msg_id(self._store.writer.store_host, half.physical_offset)
 
     def read(self, half: OpenHalf) -> tuple[HalfMessage, Record]:
         """An open half with its record. Raises MessageNotFound, RecordError."""
@@ -240,7 +239,7 @@ class HalfMessages:
 
     def _mark(self, half_offsets: Sequence[int], messages: Sequence[Draft] = ()) -> Appended:
         """Writes that these halves ended, behind `messages` and in one piece with them. Files may go then."""
-        mark = operation_draft(half_offsets, now_ms=self._clock.now_ms(), host=self._host)
+        mark = operation_draft(half_offsets, now_ms=self._clock.now_ms(), host=self._store.writer.store_host)
         places = self._append([*messages, mark], makes_room=True)
         place = places[-1]
         self._operations.add(place.queue_offset, half_offsets)

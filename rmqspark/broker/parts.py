@@ -219,8 +219,8 @@ class Parts:
 
     def set_store_host(self, host: bytes) -> None:
         """The host field of records and message ids from now on."""
-        for part in (self.store, self.receipts, self.halves, self.check_back):
-            part.set_store_host(host)
+        self.store.set_store_host(host)
+        self.receipts.set_store_host(host)
 
 
 def _registrar(given: Given, topics: TopicTable) -> Registrar:
