@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 from rmqspark.broker.metrics.families import QUERY_BATCH, QUERY_OFFSETS_BEHIND, QUERY_SECONDS_BEHIND, TRANSACTIONS
 from rmqspark.broker.metrics.turns import Turns
-from rmqspark.txn.coordinator.ledger import is_open
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,7 +29,7 @@ def tell_transactions(figures: Figures, coordination: Coordination) -> None:
 
 
 def _state(txn: Transaction) -> str:
-    if is_open(txn):
+    if txn.is_open:
         return "open"
     if txn.pending:
         return "completing"

@@ -19,8 +19,8 @@ from rmqspark.fault_points import fault_point
 from rmqspark.protocol.headers.txn import NO_VERSION, TxnOutcome
 from rmqspark.protocol.names import check_transactional
 from rmqspark.txn.coordinator.confirmations import Confirmations
-from rmqspark.txn.coordinator.events import RunOpened
-from rmqspark.txn.coordinator.ledger import CLOCK, DRIVER, Answer, is_open
+from rmqspark.txn.coordinator.events import CLOCK, DRIVER, RunOpened
+from rmqspark.txn.coordinator.ledger import Answer
 from rmqspark.txn.coordinator.proposals import Proposals
 from rmqspark.txn.coordinator.turns import Turns
 from rmqspark.txn.coordinator.voting import Voting
@@ -168,7 +168,7 @@ class Coordinator:
             txn = self._ledger.require(transactional_id)
             if self._ledger.is_decided(txn, version):
                 return await self._decided_before(txn, version)
-            if not is_open(txn) or txn.open_version != version:
+            if not txn.is_open or txn.open_version != version:
                 return _refused(f"Version {version} is not open.")
             if commit:
                 return await self._commit_by_hand(txn, version, who)

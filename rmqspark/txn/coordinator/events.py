@@ -5,12 +5,16 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
 from rmqspark.errors import DecodeError
 from rmqspark.protocol.bodies.txn import AuditedBatch, InputRange, ManualDecision, OutputRange, TxnDecision
+
+DRIVER: Final = "driver"
+CLOCK: Final = "timeout"
+"""By whom a version was decided or closed, where it was no operator."""
 
 
 class _Event(msgspec.Struct, tag_field="event", tag=str.lower):
@@ -125,6 +129,15 @@ class Transaction(msgspec.Struct):
     decided_at_ms: int = 0
     manual: list[ManualDecision] = []  # the latest
     pending: list[Pending] = []
+
+    @property
+    def is_open(self) -> bool:
+        """Whether somebody may be writing a version now."""
+        return self.open_version > self.last_version and self.epoch > self.closed_epoch
+
+    def pending_of(self, version: int) -> Pending | None:
+        """The decision of a version, if it is pending."""
+        return next((pending for pending in self.pending if pending.version == version), None)
 
     def brokers_left(self) -> list[str]:
         """Those that have not confirmed everything, each once."""

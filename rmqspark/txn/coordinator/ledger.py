@@ -1,8 +1,7 @@
-"""The ledger: what a coordinator knows of its transactional ids. Pure: events in, decisions out.
+"""The ledger: what a coordinator decides about its transactional ids. Pure: events in, decisions out.
 
-Nothing changes but by `apply`. Every other method looks at the state and returns what to answer together with the
-events that have to be remembered first; the coordinator writes those, applies them, and answers when they are on disk.
-So a state that was answered from can always be made again from the events.
+Each decision looks at the state (`ledger_state.py`) and changes nothing: it returns what to answer together with the
+events that have to be remembered first. The coordinator writes those, applies them, and answers when they are on disk.
 
 Per transactional id T, the rules that all else rests on (docs/exactly-once.md):
 - A version is decided at most once, and versions of T grow: `last_version`.
@@ -16,41 +15,34 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import msgspec
-
 from rmqspark.errors import Busy, ForgedEpoch, UnknownTransaction
-from rmqspark.protocol.bodies.txn import AuditedBatch, ManualDecision, TxnDecision
 from rmqspark.protocol.headers.txn import NO_EPOCH, NO_VERSION, TxnOutcome
-from rmqspark.txn.coordinator.decisions import audited, check_decision, figures
+from rmqspark.txn.coordinator.decisions import audited, check_decision
 from rmqspark.txn.coordinator.events import (
+    CLOCK,
+    DRIVER,
     BrokerCompleted,
     Decided,
     EpochClosed,
     Finished,
     Forgotten,
-    Kept,
-    PeerSeen,
     Pending,
-    Restated,
     RunOpened,
     Transaction,
     VersionBegun,
 )
+from rmqspark.txn.coordinator.ledger_state import LedgerState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
-    from rmqspark.protocol.bodies.txn import OutputRange
+    from rmqspark.protocol.bodies.txn import OutputRange, TxnDecision
     from rmqspark.txn.coordinator.events import Event
 
 MAX_TRANSACTIONS: Final = 20_000
 MAX_PENDING: Final = 256  # decisions of one id whose brokers have not all completed
 MAX_PEERS: Final = 1_000  # brokers ever seen, each of which is asked before an id is adopted
-_MAX_MANUAL: Final = 10  # decisions of operators, the latest, of one id
-MAX_RUNS: Final = 64  # of one id; one forgotten that comes back gets a new epoch, which costs a retry and no row
 _HEARD_EVERY_MS: Final = 10_000  # attempts of one version within so long are noted once
-DRIVER: Final = "driver"
-CLOCK: Final = "timeout"
 
 
 class Answer(NamedTuple):
@@ -65,34 +57,12 @@ class Answer(NamedTuple):
     reason: str | None = None
 
 
-class Ledger:
-    """All transactional ids of one coordinator."""
+class Ledger(LedgerState):
+    """Its state, and what is to be answered in it; `max_transactions` ids at most are prepared."""
 
     def __init__(self, *, max_transactions: int = MAX_TRANSACTIONS) -> None:
+        super().__init__()
         self._max_transactions = max_transactions
-        self._transactions: dict[str, Transaction] = {}
-        self._kept: dict[str, list[Pending]] = {}  # while events that restate an id are being read
-        self.uptime_ms = 0  # the latest that an event tells (see `uptime`)
-        self._heard_of: set[str] = set()  # since the start, by an attempt that was allowed to write
-        self.peers: dict[str, None] = {}  # brokers of the cluster ever seen, in the order they were
-
-    def __contains__(self, transactional_id: str) -> bool:
-        return transactional_id in self._transactions
-
-    def __iter__(self) -> Iterator[Transaction]:
-        return iter(self._transactions.values())
-
-    def get(self, transactional_id: str) -> Transaction | None:
-        return self._transactions.get(transactional_id)
-
-    def require(self, transactional_id: str) -> Transaction:
-        """Raises UnknownTransaction."""
-        found = self._transactions.get(transactional_id)
-        if found is None:
-            raise UnknownTransaction(f"Nobody has prepared the transactional id {transactional_id!r} here.")
-        return found
-
-    # --- decisions ---------------------------------------------------------------------------------------------------
 
     def prepare(
         self, transactional_id: str, run: str, version: int, query_id: str, uptime_ms: int, *, least_epoch: int = 1
@@ -193,7 +163,7 @@ class Ledger:
         """These brokers have the rows of `version` in their topics and on their disks. Nothing where that is known.
         Where it may not finish yet, the decision is kept when all have them, until this is asked once more."""
         txn = self._transactions.get(transactional_id)
-        pending = _pending(txn, version)
+        pending = txn.pending_of(version) if txn is not None else None
         if txn is None or pending is None:
             return []
         left = pending.brokers_left()
@@ -207,7 +177,7 @@ class Ledger:
         return [
             EpochClosed(txn.transactional_id, txn.epoch, txn.open_version, now_ms, CLOCK)
             for txn in self
-            if is_open(txn) and txn.heard_ms + max_open_ms <= uptime_ms
+            if txn.is_open and txn.heard_ms + max_open_ms <= uptime_ms
         ]
 
     def disused(self, uptime_ms: int, expiration_ms: int) -> list[Forgotten]:
@@ -215,7 +185,7 @@ class Ledger:
         return [
             Forgotten(txn.transactional_id)
             for txn in self
-            if not txn.pending and not is_open(txn) and txn.heard_ms + expiration_ms <= uptime_ms
+            if not txn.pending and not txn.is_open and txn.heard_ms + expiration_ms <= uptime_ms
         ]
 
     # --- the rules, one method each ----------------------------------------------------------------------------------
@@ -241,111 +211,13 @@ class Ledger:
 
     def _recorded(self, txn: Transaction, version: int, outcome: TxnOutcome) -> Answer:
         """What is known of a version that is not open any more; FENCED instead of COMMITTED where it is forgotten."""
-        pending = _pending(txn, version)
+        pending = txn.pending_of(version)
         if pending is not None:
             return Answer(outcome, pending.epoch, txn.last_version, pending.decision)
         if version == txn.last_version:
             return Answer(outcome, txn.last_epoch, txn.last_version, txn.last_decision)
         forgotten = TxnOutcome.FENCED if outcome is TxnOutcome.COMMITTED else outcome
         return Answer(forgotten, txn.epoch, txn.last_version)
-
-    # --- what happened -----------------------------------------------------------------------------------------------
-
-    def start(self) -> None:
-        """All that the log had has been applied: what comes now is news."""
-        self._heard_of.clear()
-
-    def apply(self, event: Event) -> None:
-        """Takes an event that is in the log. The same events in the same order make the same ledger."""
-        match event:
-            case RunOpened():
-                self._apply_opened(event)
-            case VersionBegun():
-                txn = self._transactions.get(event.transactional_id)
-                if txn is not None:
-                    txn.open_version = event.version
-                    self._hear(txn, event.uptime_ms)
-                    self._heard_of.add(event.transactional_id)
-            case EpochClosed():
-                self._apply_closed(event)
-            case Decided():
-                self._apply_decided(event)
-            case BrokerCompleted():
-                pending = _pending(self._transactions.get(event.transactional_id), event.version)
-                if pending is not None:
-                    pending.outputs[event.broker] = event.outputs
-            case Finished():
-                self._apply_finished(event.batch)
-            case Forgotten():
-                self._transactions.pop(event.transactional_id, None)
-                self._heard_of.discard(event.transactional_id)
-            case Kept():
-                self._kept.setdefault(event.transactional_id, []).append(event.pending)
-            case Restated():
-                self._apply_restated(event.transaction, event.kept)
-            case PeerSeen():
-                self.peers[event.broker] = None
-
-    def _hear(self, txn: Transaction, uptime_ms: int) -> None:
-        txn.heard_ms = uptime_ms
-        self.uptime_ms = max(self.uptime_ms, uptime_ms)
-
-    def _apply_opened(self, event: RunOpened) -> None:
-        txn = self._transactions.setdefault(event.transactional_id, Transaction(event.transactional_id))
-        txn.query_id = event.query_id or txn.query_id
-        txn.epoch, txn.open_version = event.epoch, NO_VERSION
-        self._hear(txn, event.uptime_ms)
-        txn.runs.pop(event.run, None)
-        txn.runs[event.run] = event.epoch
-        while len(txn.runs) > MAX_RUNS:
-            del txn.runs[next(iter(txn.runs))]
-
-    def _apply_closed(self, event: EpochClosed) -> None:
-        txn = self._transactions.get(event.transactional_id)
-        if txn is not None:
-            txn.closed_epoch = max(txn.closed_epoch, event.epoch)
-            txn.closed_by, txn.closed_at_ms = event.by, event.at_ms
-            _note_manual(txn, event, TxnOutcome.ROLLBACK)
-
-    def _apply_decided(self, event: Decided) -> None:
-        txn = self._transactions.setdefault(event.transactional_id, Transaction(event.transactional_id))
-        txn.epoch = max(txn.epoch, event.epoch)
-        txn.last_version, txn.last_epoch, txn.last_decision = event.version, event.epoch, event.decision
-        txn.open_version = NO_VERSION
-        txn.decided_by, txn.decided_at_ms = event.by, event.at_ms
-        _note_manual(txn, event, TxnOutcome.COMMIT)
-        txn.pending.append(Pending(event.epoch, event.version, event.decision, event.at_ms, event.by))
-
-    def _apply_restated(self, txn: Transaction, kept: int) -> None:
-        found = self._kept.pop(txn.transactional_id, [])
-        txn.pending = found[len(found) - kept :]
-        if txn.pending and txn.pending[-1].version == txn.last_version:
-            txn.last_decision = txn.pending[-1].decision
-        self._hear(txn, txn.heard_ms)
-        self._transactions[txn.transactional_id] = txn
-
-    def _apply_finished(self, batch: AuditedBatch) -> None:
-        txn = self._transactions.get(batch.transactionalId)
-        pending = _pending(txn, batch.version)
-        if txn is None or pending is None:
-            return
-        txn.pending.remove(pending)
-        if batch.version == txn.last_version:
-            txn.last_decision = figures(pending.decision)
-
-    def restated(self, transactional_id: str) -> list[Event]:
-        """Events that stand for all of this transactional id; none if it is forgotten."""
-        txn = self._transactions.get(transactional_id)
-        if txn is None:
-            return []
-        decision = figures(txn.last_decision) if txn.last_decision is not None else None
-        alone = msgspec.structs.replace(txn, runs=dict(txn.runs), last_decision=decision, pending=[])
-        return [*(Kept(transactional_id, pending) for pending in txn.pending), Restated(alone, len(txn.pending))]
-
-
-def is_open(txn: Transaction) -> bool:
-    """Whether somebody may be writing a version now."""
-    return txn.open_version > txn.last_version and txn.epoch > txn.closed_epoch
 
 
 def _already(txn: Transaction, version: int) -> TxnOutcome:
@@ -368,15 +240,3 @@ def _why_closed(txn: Transaction, epoch: int) -> str | None:
             "Raise that setting of the brokers, or write fewer rows in a batch or in a task."
         )
     return f"{txn.closed_by} has rolled it back by hand."
-
-
-def _pending(txn: Transaction | None, version: int) -> Pending | None:
-    if txn is None:
-        return None
-    return next((pending for pending in txn.pending if pending.version == version), None)
-
-
-def _note_manual(txn: Transaction, event: EpochClosed | Decided, decision: TxnOutcome) -> None:
-    """What an operator decided can be looked up as long as the id is known, whatever comes after it."""
-    if event.by not in (DRIVER, CLOCK):
-        txn.manual = [*txn.manual, ManualDecision(event.version, decision, event.by, event.at_ms)][-_MAX_MANUAL:]

@@ -9,7 +9,6 @@ from rmqspark.errors import InvalidArgument
 from rmqspark.protocol.bodies.txn import AuditedBatch, AuditedBatches, TxnState, TxnStates
 from rmqspark.txn.coordinator.decisions import audited
 from rmqspark.txn.coordinator.events import Finished, decode_event
-from rmqspark.txn.coordinator.ledger import is_open
 
 if TYPE_CHECKING:
     from typing import Self
@@ -150,7 +149,7 @@ class Reports:
     def _in_words(self, txn: Transaction) -> str:
         unreadable = sorted(self._rollout.unreadable(txn))
         waiting = f", readable everywhere but on {', '.join(unreadable)}" if unreadable else ""
-        if is_open(txn):
+        if txn.is_open:
             return f"version {txn.open_version} is being written{waiting}"
         if txn.open_version > txn.last_version:
             return f"version {txn.open_version} was given up by {txn.closed_by}{waiting}"

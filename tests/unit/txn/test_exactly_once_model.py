@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.testing.disk_faults import ProcessDied
 from rmqspark.txn.coordinator.journal import Journal
-from rmqspark.txn.coordinator.ledger import Ledger, is_open
+from rmqspark.txn.coordinator.ledger import Ledger
 from rmqspark.txn.coordinator.rollout import Rollout
 from rmqspark.txn.coordinator.voting import Voting
 from rmqspark.txn.participant.completer import Completer
@@ -346,7 +346,7 @@ def test_what_a_dead_driver_left_is_closed_in_its_time_whatever_the_clock_says(j
     with_another_clock(world, jump_days)
     for seconds, stays_open in ((3_500, True), (200, False)):
         world.tick(coordinator, seconds)
-        assert is_open(world.nodes[COORDINATOR].coordination.ledger.require(T)) is stays_open
+        assert world.nodes[COORDINATOR].coordination.ledger.require(T).is_open is stays_open
     world.close()
 
 
@@ -377,7 +377,7 @@ def test_on_a_full_disk_the_ledger_is_restated_though_all_else_fails() -> None:
     node.store.expire(world.clock.now_ms(), keep_from=node.coordination.needed_offset)
     pinned = node.coordination.needed_offset
     world.tick(node_number, 4_000)
-    assert is_open(node.coordination.ledger.require(T))
+    assert node.coordination.ledger.require(T).is_open
     assert node.coordination.needed_offset > pinned
     world.close()
 

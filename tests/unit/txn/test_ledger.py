@@ -10,8 +10,17 @@ from rmqspark.protocol.bodies.txn import HeldAttempt, InputRange, OutputRange, T
 from rmqspark.protocol.headers.txn import TxnOutcome
 from rmqspark.protocol.names import MAX_TRANSACTIONAL_ID_LENGTH
 from rmqspark.txn.coordinator import ledger as ledger_module
-from rmqspark.txn.coordinator.events import BrokerCompleted, EpochClosed, Finished, decode_event, encode_event
-from rmqspark.txn.coordinator.ledger import CLOCK, DRIVER, Answer, Ledger, is_open
+from rmqspark.txn.coordinator.events import (
+    CLOCK,
+    DRIVER,
+    BrokerCompleted,
+    EpochClosed,
+    Finished,
+    decode_event,
+    encode_event,
+)
+from rmqspark.txn.coordinator.ledger import Answer, Ledger
+from rmqspark.txn.coordinator.ledger_state import MAX_RUNS
 
 T = "spark-1"
 ONE = TxnDecision("q", {"a": [HeldAttempt(0, "x", 1, 10, 100, 7)]}, rows=10, bytes=100, checksum="3")
@@ -309,10 +318,10 @@ def test_too_many_ids_are_refused() -> None:
 
 def test_runs_are_remembered_but_not_for_ever(book: Book) -> None:
     """The newest are fenced by name; one from long ago gets a new epoch, as a new run would."""
-    for number in range(ledger_module.MAX_RUNS + 5):
+    for number in range(MAX_RUNS + 5):
         book.prepare(f"r{number}", 0)
     assert book.prepare("r6", 0).outcome is TxnOutcome.FENCED
-    assert len(book.ledger.require(T).runs) == ledger_module.MAX_RUNS
+    assert len(book.ledger.require(T).runs) == MAX_RUNS
 
 
 def test_what_nobody_writes_any_more_is_closed_by_the_clock(book: Book) -> None:
@@ -322,7 +331,7 @@ def test_what_nobody_writes_any_more_is_closed_by_the_clock(book: Book) -> None:
     (closed,) = book.ledger.overdue(2_000, 1_000, 7)
     assert isinstance(closed, EpochClosed)
     book.record(closed)
-    assert (is_open(book.ledger.require(T)), book.ledger.overdue(9_000, 1_000, 7)) == (False, [])
+    assert (book.ledger.require(T).is_open, book.ledger.overdue(9_000, 1_000, 7)) == (False, [])
     assert book.ledger.status(T, 1, 0).outcome is TxnOutcome.FENCED
 
 
