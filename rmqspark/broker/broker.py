@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Self
 
 import structlog
 
+from rmqspark.broker.given import Given
 from rmqspark.broker.metrics.exporter import Exporter
-from rmqspark.broker.parts import Given, Parts
+from rmqspark.broker.parts import Parts
 from rmqspark.broker.reconcile import reconcile
 from rmqspark.broker.replicating import MasterRole
 from rmqspark.broker.requests import server_of

@@ -11,8 +11,8 @@ from rmqspark.txn.coordinator.peers import Peers
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from rmqspark.broker.given import Given
     from rmqspark.broker.group_leases import GroupLeases
-    from rmqspark.broker.parts import Given
     from rmqspark.broker.safety import Safety
     from rmqspark.broker.sending.appender import Appender
     from rmqspark.broker.tables import BrokerTables

@@ -14,7 +14,7 @@ from rmqspark.txn.participant.resolver import Resolver, ResolverConfig, Verdict
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from rmqspark.broker.parts import Given
+    from rmqspark.broker.given import Given
     from rmqspark.broker.safety import Safety
     from rmqspark.store.message_store import MessageStore
     from rmqspark.txn.coordinator.coordinator import Ruling

@@ -8,7 +8,7 @@ A part is handed exactly the parts it uses. `requests.py` lays the families of r
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from rmqspark.broker.access_control import accounts_of, check_pull_again, guard_of, may_hear
 from rmqspark.broker.check_back import CheckBack
@@ -44,54 +44,17 @@ from rmqspark.broker.sending.receipts import Receipts
 from rmqspark.broker.settings_in_force import SettingsInForce
 from rmqspark.broker.stats import BrokerStats
 from rmqspark.broker.topic_publisher import TopicPublisher
-from rmqspark.client.addresses import parse_addresses
-from rmqspark.store.config import parse_delay_levels
 from rmqspark.txn.half_messages.half_ledger import CheckRules, HalfLedger
 
 if TYPE_CHECKING:
-    import os
-
     from rmqspark.broker.config import BrokerConfig
+    from rmqspark.broker.given import Given
     from rmqspark.broker.tables import BrokerTables
     from rmqspark.broker.topics import TopicTable
-    from rmqspark.broker.whereabouts import Whereabouts
-    from rmqspark.clock import Clock, SteadyClock
-    from rmqspark.entropy import Entropy
-    from rmqspark.remoting.limits import Limits
     from rmqspark.store.config import StoreConfig
-    from rmqspark.store.files import FileSystem
     from rmqspark.store.message_store import MessageStore
 
 _HOUR_MS: Final = 3_600_000
-
-
-class Given(NamedTuple):
-    """What a broker is given: its settings, and where it meets the world."""
-
-    config: BrokerConfig
-    store_config: StoreConfig
-    store_dir: str | os.PathLike[str]
-    files: FileSystem
-    """Of the store."""
-    clock: Clock
-    steady: SteadyClock
-    """Queries that nobody reports time out by it."""
-    entropy: Entropy
-    limits: Limits | None
-    whereabouts: Whereabouts
-
-    @property
-    def delays_ms(self) -> tuple[int, ...]:
-        """Of the levels of delayed messages, the first one first."""
-        return parse_delay_levels(self.store_config.message_delay_level)
-
-    @property
-    def delay_levels(self) -> int:
-        return len(self.delays_ms)
-
-    @property
-    def name_servers(self) -> tuple[str, ...]:
-        return parse_addresses(self.config.namesrv_addr, "namesrv_addr") if self.config.namesrv_addr else ()
 
 
 class Parts:

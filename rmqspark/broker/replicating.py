@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from rmqspark.auth.accounts import Accounts
     from rmqspark.broker.config import BrokerConfig
     from rmqspark.broker.flusher import Flusher
-    from rmqspark.broker.parts import Given
+    from rmqspark.broker.given import Given
     from rmqspark.broker.tables import BrokerTables
     from rmqspark.protocol.headers.cluster import RegisterBrokerResponseHeader
     from rmqspark.store.message_store import MessageStore

@@ -61,7 +61,8 @@ from rmqspark.remoting.server import RemotingServer
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from rmqspark.broker.parts import Given, Parts
+    from rmqspark.broker.given import Given
+    from rmqspark.broker.parts import Parts
     from rmqspark.remoting.router import Routes
 
 _VIP_PORT_OFFSET: Final = -2

@@ -14,7 +14,8 @@ from rmqspark.clock import Punctuality
 from rmqspark.errors import RmqError
 
 if TYPE_CHECKING:
-    from rmqspark.broker.parts import Given, Parts
+    from rmqspark.broker.given import Given
+    from rmqspark.broker.parts import Parts
 
 log = structlog.get_logger("rmqspark.broker")
 

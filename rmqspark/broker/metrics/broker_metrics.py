@@ -47,7 +47,8 @@ from rmqspark.protocol.names import Perm, is_system_group
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from rmqspark.broker.parts import Given, Parts
+    from rmqspark.broker.given import Given
+    from rmqspark.broker.parts import Parts
 
 _MOST_WAITING: Final = 8
 _SERIES_AT_ONCE: Final = 100

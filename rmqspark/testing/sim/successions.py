@@ -15,7 +15,7 @@ from rmqspark.testing.sim.cluster import BrokerPlace, opened_by, place
 from rmqspark.testing.sim.loop import LIFE
 
 if TYPE_CHECKING:
-    from rmqspark.broker.parts import Given
+    from rmqspark.broker.given import Given
     from rmqspark.store.message_store import MessageStore
     from rmqspark.store.replica import ReplicaLog
     from rmqspark.testing.sim.cluster import Cluster, Plan
