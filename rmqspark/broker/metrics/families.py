@@ -37,6 +37,8 @@ class Family(NamedTuple):
 
 _LAG: Final = ("consumer_group", "topic", "is_retry", "is_system")
 _STORAGE: Final = ("storage_type", "storage_medium")
+LOCAL_DISK: Final = ("local", "disk")
+"""What `_STORAGE` always is."""
 _CREATION_MS: Final = (10.0, 100.0, 1000.0, 3000.0, 5000.0)
 _STATS: Final = "enable_stats_metrics"
 _REQUEST: Final = "enable_request_metrics"

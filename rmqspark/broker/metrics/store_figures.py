@@ -10,6 +10,7 @@ from rmqspark.broker.metrics.families import (
     DISPATCH_BEHIND,
     FLUSH_BEHIND,
     INCARNATION,
+    LOCAL_DISK,
     RESERVE_TIME,
     STORAGE_SIZE,
     TIMER_DEQUEUE_LAG,
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from rmqspark.broker.metrics.figures import Figures
     from rmqspark.store.message_store import MessageStore
 
-LOCAL_DISK: Final = ("local", "disk")
-"""Storage type and medium."""
 _BOUNDS_S: Final = (5, 60, 300, 900, 3600, 14400, 28800, 86400)
 
 

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqspark.broker.metrics.families import DELAY_LATENCY, TIMER_DEQUEUE, TIMER_ENQUEUE, TIMING
+from rmqspark.broker.metrics.families import DELAY_LATENCY, LOCAL_DISK, TIMER_DEQUEUE, TIMER_ENQUEUE, TIMING
 from rmqspark.broker.metrics.histograms import Histogram
-from rmqspark.broker.metrics.store_figures import LOCAL_DISK
 
 if TYPE_CHECKING:
     from collections.abc import Callable
