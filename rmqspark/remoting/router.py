@@ -217,7 +217,7 @@ class Router:
         """The rest of a request whose handler waits. Raises Busy where too many bytes of such requests are kept."""
         try:
             kept_bytes = request.own_body(self.waiting)
-        except BaseException:
+        except BaseException:  # Busy, or no memory: nobody awaits the handler then, and `dispatch` answers
             if isinstance(answer, Coroutine):
                 answer.close()  # it has not begun
             raise
