@@ -92,7 +92,8 @@ def soaking(pytestconfig: pytest.Config) -> bool:
 @pytest.fixture(scope="session")
 def amount(soaking: bool) -> Callable[..., int]:
     """How much of a test to do: `amount(30, 300)` is 30 everywhere but in a soak, where it is a share of what lies
-    between, and 300 in a whole one. `by=0.2` is for tests that half an hour should suffice for."""
+    between, and 300 in a whole one. With `by=0.01` it is 300 in every soak of half an hour (`LEAST_SHARE` in soak.py),
+    with `by=0.2` in one of some hours."""
     return lambda short, long, by=1: amount_of(short, long, SOAK_SHARE if soaking else 0, by)
 
 

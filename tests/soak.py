@@ -29,25 +29,31 @@ CAUTION = 0.9  # of the time that is left is planned with
 
 @dataclass(frozen=True)
 class Part:
-    """Tests that run together, and how long they take on two quiet cores: their short forms, and their long ones."""
+    """Tests that run together, and how long they take on two quiet cores: their short forms, what is whole from the
+    least share on (`by=LEAST_SHARE`), and their long forms."""
 
     name: str
     pytest: tuple[str, ...]
     short_s: float
+    least_s: float
     long_s: float
 
     def seconds(self, share: float) -> float:
-        return self.short_s + (self.long_s - self.short_s) * share
+        return self.least_s + (self.long_s - self.least_s) * share if share else self.short_s
 
     def share(self, seconds: float) -> float:
-        """What there is time for, from 0 to 1."""
-        return min(1.0, max(0.0, (seconds - self.short_s) / (self.long_s - self.short_s)))
+        """What there is time for: nothing, or from the least share to 1."""
+        if seconds < self.seconds(LEAST_SHARE):
+            return 0.0
+        return min(1.0, (seconds - self.least_s) / (self.long_s - self.least_s))
 
 
 BROKERS = Part(
-    "without Spark", ("-n", "2", "--dist", "worksteal", "-m", "(property or faults) and not spark"), 430, 7200
+    "without Spark", ("-n", "2", "--dist", "worksteal", "-m", "(property or faults) and not spark"), 430, 620, 7200
 )
-SPARK = Part("with Spark", ("-m", "faults and spark"), 200, 1200)
+SPARK = Part("with Spark", ("-m", "faults and spark"), 200, 200, 1200)
+LEAST_SHARE = 0.01
+MOST_FOR_FIRST = 0.5  # of the time, where the kills that half an hour is to show are in the first round
 SHARE_OF_FIRST = 0.1  # of the time, for the round that finds out how fast the machine is
 SHARE_OF_SPARK = 0.4
 
@@ -72,15 +78,26 @@ class Planner:
         """None where the time does not suffice for another round."""
         usable_s = CAUTION * self._left_s / self._slowness
         if self.rounds == 0:
-            return Plan(BROKERS, BROKERS.share(SHARE_OF_FIRST * usable_s))
-        if self.rounds == 1 and usable_s >= BROKERS.short_s + SPARK.short_s:
-            return Plan(SPARK, SPARK.share(SHARE_OF_SPARK * usable_s))
+            return Plan(BROKERS, _share_of_first(usable_s))
+        if self.rounds == 1 and usable_s >= SPARK.short_s:
+            return Plan(SPARK, SPARK.share(_seconds_for_spark(usable_s)))
         return Plan(BROKERS, BROKERS.share(usable_s)) if usable_s >= BROKERS.short_s else None
 
     def took(self, plan: Plan, seconds: float) -> None:
         self._left_s -= seconds
         self.rounds += 1
         self._slowness = seconds / plan.part.seconds(plan.share)
+
+
+def _share_of_first(usable_s: float) -> float:
+    """As little as tells how fast the machine is today, but with the kills where half of the time suffices for them."""
+    return BROKERS.share(SHARE_OF_FIRST * usable_s) or min(LEAST_SHARE, BROKERS.share(MOST_FOR_FIRST * usable_s))
+
+
+def _seconds_for_spark(usable_s: float) -> float:
+    """All there is, where it would not suffice for a third round."""
+    shared_s = max(SHARE_OF_SPARK * usable_s, SPARK.short_s)
+    return shared_s if usable_s - shared_s >= BROKERS.short_s else usable_s
 
 
 @dataclass
