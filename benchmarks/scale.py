@@ -33,7 +33,7 @@ from rmqspark.cli.bench.cpu import ServerCpu
 from rmqspark.cli.bench.frames import SendFrame
 from rmqspark.cli.bench.load import Lane, SendLoad
 from rmqspark.client.admin import AdminClient
-from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.client.producer import Producer
 from rmqspark.client.pull_consumer import PullConsumer
 from rmqspark.model import Message, MessageQueue

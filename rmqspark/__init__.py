@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from rmqspark.client.producer import Producer
     from rmqspark.client.pull_consumer import PullConsumer
     from rmqspark.client.push_consumer import PushConsumer
-    from rmqspark.client.transaction_listener import TransactionListener
+    from rmqspark.client.sending.transaction_listener import TransactionListener
     from rmqspark.client.transaction_producer import TransactionProducer
     from rmqspark.errors import RmqError
     from rmqspark.model import (
@@ -41,7 +41,7 @@ _HOMES = {
     "RmqError": "rmqspark.errors",
     "SendReceipt": "rmqspark.model",
     "Tls": "rmqspark.remoting.access",
-    "TransactionListener": "rmqspark.client.transaction_listener",
+    "TransactionListener": "rmqspark.client.sending.transaction_listener",
     "TransactionProducer": "rmqspark.client.transaction_producer",
     "TransactionReceipt": "rmqspark.model",
     "TransactionState": "rmqspark.model",

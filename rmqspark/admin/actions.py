@@ -9,18 +9,18 @@ from rmqspark.admin.schemas.dead_letters import ResendView
 from rmqspark.admin.schemas.groups import QueueResetView, ResetView
 from rmqspark.admin.schemas.messages import ReceiptView
 from rmqspark.admin.schemas.transactions import DecisionView
-from rmqspark.client import admin_topics
-from rmqspark.client.admin_groups import delete_group
-from rmqspark.client.broker_admin import BrokerAdmin
-from rmqspark.client.dead_letter_plan import plan_resend
-from rmqspark.client.dead_letter_resends import resend as resend_letters
-from rmqspark.client.decisions import decide, open_version, state_of
-from rmqspark.client.group_resets import QueueReset, ResetTarget, carry_out, plan_reset
+from rmqspark.client.administration import admin_topics
+from rmqspark.client.administration.admin_groups import delete_group
+from rmqspark.client.administration.broker_admin import BrokerAdmin
+from rmqspark.client.administration.dead_letter_plan import plan_resend
+from rmqspark.client.administration.dead_letter_resends import resend as resend_letters
+from rmqspark.client.administration.group_resets import QueueReset, ResetTarget, carry_out, plan_reset
+from rmqspark.client.administration.topics_described import describe_topic
 from rmqspark.client.moments import time_span
 from rmqspark.client.producer import Producer
-from rmqspark.client.queries import seen_query
-from rmqspark.client.query_view import view_of
-from rmqspark.client.topics_described import describe_topic
+from rmqspark.client.spark.decisions import decide, open_version, state_of
+from rmqspark.client.spark.queries import seen_query
+from rmqspark.client.spark.query_view import view_of
 from rmqspark.errors import Conflict, InvalidArgument
 from rmqspark.protocol.headers.txn import TxnOutcome
 from rmqspark.settings import camel_case, snake_case
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from rmqspark.admin.schemas.groups import ResetRequest
     from rmqspark.admin.schemas.messages import NewMessage
     from rmqspark.admin.schemas.topics import NewTopic, TopicChange
-    from rmqspark.client.cluster_client import ClusterClient
-    from rmqspark.client.dead_letter_plan import ResendPlan
+    from rmqspark.client.administration.dead_letter_plan import ResendPlan
+    from rmqspark.client.cluster.cluster_client import ClusterClient
 
 _GROUP = "rmq-admin"
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rmqspark.admin.action_log import ActionLog
 from rmqspark.admin.actions import Actions
 from rmqspark.admin.config import AdminConfig
-from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.settings import SettingInfo
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqspark.client.addresses import parse_addresses
+from rmqspark.client.cluster.addresses import parse_addresses
 from rmqspark.store.config import parse_delay_levels
 
 if TYPE_CHECKING:

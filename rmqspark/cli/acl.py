@@ -14,7 +14,7 @@ from rmqspark.cli.silent import telling
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rmqspark.client.admin_access import Right
+    from rmqspark.client.administration.admin_access import Right
 
 app = VerbGroup(help="What users may do. Example: rmq acl create ann --resource Topic:orders --actions Pub,Sub")
 

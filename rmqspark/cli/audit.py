@@ -18,7 +18,7 @@ from rmqspark.words import counted
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from rmqspark.client.proofs import Proof
+    from rmqspark.client.spark.proofs import Proof
     from rmqspark.protocol.bodies.txn import AuditedBatch, InputRange
 
 
@@ -49,8 +49,8 @@ def audit(
 
     Example: rmq audit billing --json
     """
-    from rmqspark.client.cluster_client import ClusterClient
-    from rmqspark.client.proofs import proof
+    from rmqspark.client.cluster.cluster_client import ClusterClient
+    from rmqspark.client.spark.proofs import proof
 
     try:
         with ClusterClient(namesrv) as client:
@@ -105,7 +105,7 @@ def _inputs(batch: AuditedBatch) -> list[InputRange]:
 
 
 def _read(batches: Sequence[AuditedBatch]) -> str:
-    from rmqspark.client.audit import messages_in, tells_inputs
+    from rmqspark.client.spark.audit import messages_in, tells_inputs
 
     if not tells_inputs(batches):
         return "what was read is not known (no source of ours said it), so only what was written is checked"
@@ -151,7 +151,7 @@ def _document(shown: Proof) -> dict[str, Any]:
 
     from msgspec import to_builtins
 
-    from rmqspark.client.audit import tells_inputs
+    from rmqspark.client.spark.audit import tells_inputs
 
     return {
         "query": shown.query,

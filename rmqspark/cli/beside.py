@@ -6,7 +6,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rmqspark.client.access import TLS_VARIABLE
+from rmqspark.client.cluster.access import TLS_VARIABLE
 from rmqspark.errors import InvalidArgument
 from rmqspark.remoting.address import is_loopback
 

@@ -21,9 +21,9 @@ from rmqspark.words import counted, duration, os_error_story
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rmqspark.client.dead_letters import DeadLetterCount
-    from rmqspark.client.descriptions import GroupDescription
-    from rmqspark.client.silence import Silence
+    from rmqspark.client.administration.dead_letters import DeadLetterCount
+    from rmqspark.client.administration.descriptions import GroupDescription
+    from rmqspark.client.cluster.silence import Silence
 
 _NAMED = 3  # of those that are bad, in the one line there is
 
@@ -90,7 +90,7 @@ def lag(
     not answer: the check is bad if it is without that, and unknown otherwise.
     """
     from rmqspark.client.admin import AdminClient
-    from rmqspark.client.silence import Silence
+    from rmqspark.client.cluster.silence import Silence
 
     limits = Thresholds.parse(warn, crit)
     silence = Silence()
@@ -114,7 +114,7 @@ def dlq(
 ) -> None:
     """Dead letters that were not sent again. Example: rmq check dlq billing --warn 1 --crit 100"""
     from rmqspark.client.admin import AdminClient
-    from rmqspark.client.silence import Silence
+    from rmqspark.client.cluster.silence import Silence
 
     limits = Thresholds.parse(warn, crit)
     silence = Silence()

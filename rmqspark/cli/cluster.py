@@ -15,8 +15,8 @@ from rmqspark.errors import Unreachable
 from rmqspark.words import counted, duration, size
 
 if TYPE_CHECKING:
-    from rmqspark.client.cluster_problems import Problem
-    from rmqspark.client.cluster_status import BrokerStatus, ClusterStatus
+    from rmqspark.client.administration.cluster_problems import Problem
+    from rmqspark.client.administration.cluster_status import BrokerStatus, ClusterStatus
 
 app = VerbGroup(help="Name servers and brokers: what they do, and what is wrong. Example: rmq cluster health")
 
@@ -25,7 +25,7 @@ app = VerbGroup(help="Name servers and brokers: what they do, and what is wrong.
 def info(namesrv: Namesrv = None, as_json: Json = False) -> None:
     """Shows brokers and slaves: version, traffic, disk, queues. Example: rmq cluster info --json"""
     from rmqspark.client.admin import AdminClient
-    from rmqspark.client.cluster_problems import problems, state_of
+    from rmqspark.client.administration.cluster_problems import problems, state_of
 
     with AdminClient(namesrv) as admin:
         status = admin.cluster_status()
@@ -71,7 +71,7 @@ def health(expect: Expect = None, namesrv: Namesrv = None, as_json: Json = False
 
     A broker whose process has ended is not registered any more, and nothing is wrong without it unless you --expect it.
     """
-    from rmqspark.client.cluster_problems import worst
+    from rmqspark.client.administration.cluster_problems import worst
 
     found, summary = look(namesrv, expect)
     if as_json:
@@ -86,7 +86,7 @@ def health(expect: Expect = None, namesrv: Namesrv = None, as_json: Json = False
 def look(namesrv: str | None, expected: list[str] | None) -> tuple[list[Problem], str]:
     """What is wrong, the worst first, and what servers there are; that no name server answers is a problem, too."""
     from rmqspark.client.admin import AdminClient
-    from rmqspark.client.cluster_problems import CRITICAL, Problem, problems
+    from rmqspark.client.administration.cluster_problems import CRITICAL, Problem, problems
 
     with AdminClient(namesrv) as admin:
         try:
@@ -124,7 +124,7 @@ def _uptime(broker: BrokerStatus) -> str | None:
 
 
 def _document(status: ClusterStatus, found: list[Problem]) -> dict[str, Any]:
-    from rmqspark.client.cluster_problems import state_of, worst
+    from rmqspark.client.administration.cluster_problems import state_of, worst
 
     return {
         "nameServers": [

@@ -12,6 +12,7 @@ import typer
 from rmqspark.cli.formats import as_object, compile_format
 from rmqspark.cli.options import Json, Namesrv
 from rmqspark.cli.output import json_text, safe
+from rmqspark.client.browsing.spans import readable_queues, resolve
 from rmqspark.client.moments import (
     EARLIEST,
     LATEST,
@@ -20,7 +21,6 @@ from rmqspark.client.moments import (
     parse_moment,
     parse_offset_words,
 )
-from rmqspark.client.spans import readable_queues, resolve
 from rmqspark.clock import SystemClock
 from rmqspark.errors import InvalidArgument, RmqError
 from rmqspark.model import MessageQueue, ReceivedMessage

@@ -12,7 +12,7 @@ from rmqspark.cli.commands import VerbGroup
 from rmqspark.cli.contexts import Context, Contexts, contexts_file
 from rmqspark.cli.options import Json, Yes, confirm
 from rmqspark.cli.output import print_facts, print_json, print_table
-from rmqspark.client.addresses import VARIABLES
+from rmqspark.client.cluster.addresses import VARIABLES
 from rmqspark.errors import InvalidArgument, NotFound
 
 app = VerbGroup(help="Named clusters, and the one in use; alone it lists them. Example: rmq context use prod")

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from rmqspark.client.addresses import VARIABLES, parse_addresses
+from rmqspark.client.cluster.addresses import VARIABLES, parse_addresses
 from rmqspark.errors import Conflict, InvalidArgument, NotFound
 
 _FILE = "contexts.json"

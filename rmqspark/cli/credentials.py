@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from rmqspark.client.access import CREDENTIALS_FILE, KEY_VARIABLES, TLS_VARIABLES, variables_of
-from rmqspark.client.credentials_file import read_credentials
+from rmqspark.client.cluster.access import CREDENTIALS_FILE, KEY_VARIABLES, TLS_VARIABLES, variables_of
+from rmqspark.client.cluster.credentials_file import read_credentials
 from rmqspark.errors import InvalidArgument
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from rmqspark.display import time_text
 from rmqspark.words import counted
 
 if TYPE_CHECKING:
-    from rmqspark.client.dead_letter_plan import ResendPlan
-    from rmqspark.client.dead_letters import DeadLetter, DeadLetterCount
+    from rmqspark.client.administration.dead_letter_plan import ResendPlan
+    from rmqspark.client.administration.dead_letters import DeadLetter, DeadLetterCount
 
 app = VerbGroup(help="Dead letters: what groups have consumed in vain. Example: rmq dlq list billing")
 

@@ -177,8 +177,8 @@ def _disk(store: Path) -> Iterator[Finding]:
 
 
 def _servers(namesrv: str | None) -> Iterator[Finding]:
-    from rmqspark.client.addresses import DEFAULT_NAMESRV, resolve_namesrv
-    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.cluster.addresses import DEFAULT_NAMESRV, resolve_namesrv
+    from rmqspark.client.cluster.cluster_client import ClusterClient
     from rmqspark.errors import RmqError, Unreachable
 
     address = resolve_namesrv(namesrv)

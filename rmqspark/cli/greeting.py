@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from rmqspark.client.addresses import DEFAULT_NAMESRV
+from rmqspark.client.cluster.addresses import DEFAULT_NAMESRV
 
 
 class Running(NamedTuple):

@@ -16,7 +16,7 @@ from rmqspark.clock import SystemClock
 from rmqspark.words import counted
 
 if TYPE_CHECKING:
-    from rmqspark.client.descriptions import GroupDescription, GroupQueue
+    from rmqspark.client.administration.descriptions import GroupDescription, GroupQueue
 
 app = VerbGroup(help="Consumer groups and Spark queries: who reads, how far. Example: rmq group describe billing")
 

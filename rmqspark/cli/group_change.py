@@ -13,7 +13,7 @@ from rmqspark.cli.output import print_json, print_table
 from rmqspark.words import counted
 
 if TYPE_CHECKING:
-    from rmqspark.client.group_resets import QueueReset
+    from rmqspark.client.administration.group_resets import QueueReset
 
 Group = Annotated[str, typer.Argument(help="The group's name.")]
 

@@ -12,7 +12,7 @@ from rmqspark.cli.output import print_facts, print_json, print_table, safe
 from rmqspark.display import exact_time
 
 if TYPE_CHECKING:
-    from rmqspark.client.journey import BatchReader, GroupReader, Journey, Place, Return, Stage, Writer
+    from rmqspark.client.tracing.journey import BatchReader, GroupReader, Journey, Place, Return, Stage, Writer
 
 
 def journey(
@@ -40,7 +40,7 @@ def journey(
 
 
 def _show(told: Journey) -> None:
-    from rmqspark.client.journey_story import events, group_story
+    from rmqspark.client.tracing.journey_story import events, group_story
 
     message = told.message
     state = "" if told.is_readable else f": not readable, it waits for topic {told.topic}"
@@ -71,7 +71,7 @@ def _time(at_ms: int | None) -> str:
 
 
 def _document(told: Journey) -> dict[str, Any]:
-    from rmqspark.client.journey_story import events
+    from rmqspark.client.tracing.journey_story import events
 
     return {
         "message": {**as_object(told.message), "offsetMsgId": told.message.offset_msg_id},

@@ -13,9 +13,9 @@ from rmqspark.cli.formats import as_object
 from rmqspark.cli.journey import journey
 from rmqspark.cli.options import Json, Namesrv
 from rmqspark.cli.output import print_facts, print_json, print_table, safe
-from rmqspark.client.in_time_order import in_time_order
+from rmqspark.client.browsing.in_time_order import in_time_order
+from rmqspark.client.browsing.spans import spans
 from rmqspark.client.moments import EARLIEST, LATEST, time_span
-from rmqspark.client.spans import spans
 from rmqspark.clock import SystemClock
 from rmqspark.display import exact_time, time_text
 from rmqspark.errors import InvalidArgument

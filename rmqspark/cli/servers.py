@@ -186,7 +186,7 @@ def port_flag(flag: str) -> Iterator[None]:
 def namesrv_of(named: str | None, file: Mapping[str, Any]) -> str:
     """Which name servers a server calls: those of its flag or of $RMQ_NAMESRV, else those of its settings, where an
     empty text is none, else where all look."""
-    from rmqspark.client.addresses import resolve_namesrv
+    from rmqspark.client.cluster.addresses import resolve_namesrv
 
     in_settings = os.environ.get("RMQ_NAMESRV_ADDR") or file.get("namesrv_addr")
     if named is None and in_settings is not None and not os.environ.get("RMQ_NAMESRV"):

@@ -11,13 +11,13 @@ from rmqspark.cli.output import complain
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqspark.client.silence import Silence
+    from rmqspark.client.cluster.silence import Silence
 
 
 @contextmanager
 def telling() -> Iterator[Silence]:
     """Around all that a verb asks. What is an error all the same says who was silent by itself."""
-    from rmqspark.client.silence import Silence, story
+    from rmqspark.client.cluster.silence import Silence, story
 
     silence = Silence()
     yield silence

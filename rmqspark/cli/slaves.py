@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rmqspark.words import size
 
 if TYPE_CHECKING:
-    from rmqspark.client.replicas import SlaveStatus
+    from rmqspark.client.administration.replicas import SlaveStatus
 
 SLAVE_COLUMNS = ("slave of", "id", "address", "role", "behind", "in sync", "state")
 

@@ -17,8 +17,8 @@ from rmqspark.errors import Conflict
 from rmqspark.words import counted, duration, size
 
 if TYPE_CHECKING:
-    from rmqspark.client.query_view import OwnedQueue, QueryView
-    from rmqspark.client.silence import Silence
+    from rmqspark.client.cluster.silence import Silence
+    from rmqspark.client.spark.query_view import OwnedQueue, QueryView
 
 app = VerbGroup(help="Spark queries that read from here. Example: rmq spark list")
 
@@ -41,9 +41,9 @@ def list_queries(
 
     Example: rmq spark list --json
     """
-    from rmqspark.client.cluster_client import ClusterClient
-    from rmqspark.client.queries import by_state, seen_queries
-    from rmqspark.client.query_view import view_of
+    from rmqspark.client.cluster.cluster_client import ClusterClient
+    from rmqspark.client.spark.queries import by_state, seen_queries
+    from rmqspark.client.spark.query_view import view_of
 
     with telling() as silence, ClusterClient(namesrv) as client:
         known = by_state(seen_queries(client, on_silent=silence))
@@ -135,9 +135,9 @@ def diagnose(query: Query, namesrv: Namesrv = None, as_json: Json = False) -> No
     """Says why a query is slow and which option to change. Example: rmq spark diagnose billing"""
     from dataclasses import asdict
 
-    from rmqspark.client.cluster_client import ClusterClient
-    from rmqspark.client.diagnosis import diagnose as findings
-    from rmqspark.client.queries import seen_query
+    from rmqspark.client.cluster.cluster_client import ClusterClient
+    from rmqspark.client.spark.diagnosis import diagnose as findings
+    from rmqspark.client.spark.queries import seen_query
 
     with telling() as silence, ClusterClient(namesrv) as client:
         seen = seen_query(client, query, on_silent=silence)
@@ -153,9 +153,9 @@ def diagnose(query: Query, namesrv: Namesrv = None, as_json: Json = False) -> No
 
 def _view(query: str, namesrv: str | None, silence: Silence | None = None) -> QueryView:
     """As a reset has it where none is given: a broker that does not answer is an error then."""
-    from rmqspark.client.cluster_client import ClusterClient
-    from rmqspark.client.queries import seen_query
-    from rmqspark.client.query_view import view_of
+    from rmqspark.client.cluster.cluster_client import ClusterClient
+    from rmqspark.client.spark.queries import seen_query
+    from rmqspark.client.spark.query_view import view_of
 
     with ClusterClient(namesrv) as client:
         return view_of(client, seen_query(client, query, on_silent=silence), on_silent=silence)

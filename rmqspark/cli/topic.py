@@ -18,7 +18,7 @@ from rmqspark.errors import InvalidArgument
 from rmqspark.words import counted
 
 if TYPE_CHECKING:
-    from rmqspark.client.descriptions import TopicDescription
+    from rmqspark.client.administration.descriptions import TopicDescription
 
 app = VerbGroup(help="Topics: what there is, how large, with which settings. Example: rmq topic create orders")
 

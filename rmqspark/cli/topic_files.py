@@ -14,10 +14,10 @@ from rmqspark.cli.options import IgnoreUnknown, Json, Namesrv, Yes, confirm, sai
 from rmqspark.cli.output import print_json
 from rmqspark.cli.progress import counting
 from rmqspark.cli.sending import Addressed, send_all
-from rmqspark.client.in_time_order import in_time_order
+from rmqspark.client.browsing.in_time_order import in_time_order
+from rmqspark.client.browsing.spans import spans
 from rmqspark.client.moments import begin_and_end, time_span
-from rmqspark.client.outgoing import CopiedMessage
-from rmqspark.client.spans import spans
+from rmqspark.client.sending.outgoing import CopiedMessage
 from rmqspark.clock import SystemClock
 from rmqspark.display import utc
 from rmqspark.errors import InvalidArgument

@@ -9,13 +9,13 @@ import typer
 
 from rmqspark.cli.options import Json, Namesrv
 from rmqspark.cli.output import print_json, safe
-from rmqspark.client.body_sampling import sampled
-from rmqspark.client.body_schema import ddl, one_case, type_name
+from rmqspark.client.browsing.body_sampling import sampled
+from rmqspark.client.browsing.body_schema import ddl, one_case, type_name
 from rmqspark.errors import MessageNotFound, UnparsableBody
 from rmqspark.words import counted
 
 if TYPE_CHECKING:
-    from rmqspark.client.body_schema import Sample
+    from rmqspark.client.browsing.body_schema import Sample
 
 
 def schema(

@@ -30,8 +30,8 @@ Version = Annotated[
 @app.command("list")
 def list_transactions(namesrv: Namesrv = None, as_json: Json = False) -> None:
     """Lists transactional ids: what was decided, what is open. Example: rmq txn list --json"""
-    from rmqspark.client.cluster_client import ClusterClient
-    from rmqspark.client.txn import transactions
+    from rmqspark.client.cluster.cluster_client import ClusterClient
+    from rmqspark.client.spark.txn import transactions
 
     with telling() as silence, ClusterClient(namesrv) as client:
         states = transactions(client, on_silent=silence)
@@ -58,8 +58,8 @@ def list_transactions(namesrv: Namesrv = None, as_json: Json = False) -> None:
 @app.command("describe")
 def describe(transactional_id: Id, namesrv: Namesrv = None, as_json: Json = False) -> None:
     """Shows one transactional id in full. Example: rmq txn describe nightly-orders"""
-    from rmqspark.client.cluster_client import ClusterClient
-    from rmqspark.client.decisions import decided, state_of
+    from rmqspark.client.cluster.cluster_client import ClusterClient
+    from rmqspark.client.spark.decisions import decided, state_of
 
     with telling() as silence, ClusterClient(namesrv) as client:
         state = state_of(client, transactional_id, on_silent=silence)
@@ -117,8 +117,8 @@ def _decide(
     namesrv: str | None,
     as_json: bool,
 ) -> None:
-    from rmqspark.client.cluster_client import ClusterClient
-    from rmqspark.client.decisions import DONE, decide, open_version, state_of
+    from rmqspark.client.cluster.cluster_client import ClusterClient
+    from rmqspark.client.spark.decisions import DONE, decide, open_version, state_of
 
     with ClusterClient(namesrv) as client:
         with telling() as silence:
@@ -146,7 +146,7 @@ def _who() -> str:
 
 
 def _by_hand(decision: ManualDecision) -> str:
-    from rmqspark.client.decisions import DONE, decided
+    from rmqspark.client.spark.decisions import DONE, decided
 
     return f"version {decision.version} {DONE[decision.decision]} by {decided(decision.by, decision.atMs)}"
 

@@ -18,7 +18,7 @@ from rmqspark.errors import InvalidArgument
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rmqspark.client.admin_access import User
+    from rmqspark.client.administration.admin_access import User
 
 app = VerbGroup(help="Users of a cluster with authentication. Example: rmq user create ann --password-file ann.txt")
 

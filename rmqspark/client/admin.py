@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqspark.client import (
+from rmqspark.client.administration import (
     admin_access,
     admin_groups,
     admin_messages,
@@ -17,28 +17,28 @@ from rmqspark.client import (
     dead_letters,
     group_resets,
     groups_described,
-    journeys,
-    queries,
     topics_described,
 )
+from rmqspark.client.administration.broker_admin import LATEST_MS, BrokerAdmin
+from rmqspark.client.administration.dead_letter_plan import ResendPlan  # noqa: TC001 - takes_what_it_says reads it
+from rmqspark.client.administration.descriptions import BrokerDescription
 from rmqspark.client.arguments import takes_what_it_says
-from rmqspark.client.broker_admin import LATEST_MS, BrokerAdmin
 from rmqspark.client.closing import ClosedByWith
-from rmqspark.client.cluster_client import ClusterClient
-from rmqspark.client.dead_letter_plan import ResendPlan  # noqa: TC001 - takes_what_it_says reads it
-from rmqspark.client.descriptions import BrokerDescription
-from rmqspark.client.user_topics import user_topics
+from rmqspark.client.cluster.cluster_client import ClusterClient
+from rmqspark.client.cluster.user_topics import user_topics
+from rmqspark.client.spark import queries
+from rmqspark.client.tracing import journeys
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from rmqspark.client.admin_access import Right, User
-    from rmqspark.client.cluster_status import ClusterStatus
-    from rmqspark.client.dead_letters import DeadLetter, DeadLetterCount
-    from rmqspark.client.descriptions import GroupDescription, TopicDescription
-    from rmqspark.client.group_resets import QueueReset
-    from rmqspark.client.journey import Journey
-    from rmqspark.client.silence import OnSilent
+    from rmqspark.client.administration.admin_access import Right, User
+    from rmqspark.client.administration.cluster_status import ClusterStatus
+    from rmqspark.client.administration.dead_letters import DeadLetter, DeadLetterCount
+    from rmqspark.client.administration.descriptions import GroupDescription, TopicDescription
+    from rmqspark.client.administration.group_resets import QueueReset
+    from rmqspark.client.cluster.silence import OnSilent
+    from rmqspark.client.tracing.journey import Journey
     from rmqspark.clock import Clock
     from rmqspark.message_queue import MessageQueue
     from rmqspark.model import ReceivedMessage
@@ -51,7 +51,7 @@ class AdminClient(ClosedByWith):
 
     What only looks takes `on_silent`, which hears of each broker that does not answer, and why; what the others know is
     the answer then, and has `silent` where it has figures. Without it such a broker is an error. A
-    `rmqspark.client.silence.Silence` given to several calls has each such broker waited for once.
+    `rmqspark.client.cluster.silence.Silence` given to several calls has each such broker waited for once.
     """
 
     def __init__(self, namesrv: str | None = None, *, clock: Clock | None = None, access: Access | None = None) -> None:

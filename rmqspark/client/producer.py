@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from rmqspark.client.arguments import takes_what_it_says
 from rmqspark.client.closing import ClosedByWith
-from rmqspark.client.cluster_client import ClusterClient
-from rmqspark.client.delivery import Delivery, Parcel
-from rmqspark.client.identity import MessageIds
-from rmqspark.client.message_kinds import check_messages
-from rmqspark.client.outgoing import SendConfig, outgoing, outgoing_batch
-from rmqspark.client.recall import recall
-from rmqspark.client.selection import Target
+from rmqspark.client.cluster.cluster_client import ClusterClient
+from rmqspark.client.cluster.identity import MessageIds
+from rmqspark.client.sending.delivery import Delivery, Parcel
+from rmqspark.client.sending.message_kinds import check_messages
+from rmqspark.client.sending.outgoing import SendConfig, outgoing, outgoing_batch
+from rmqspark.client.sending.recall import recall
+from rmqspark.client.sending.selection import Target
 from rmqspark.errors import InvalidMessage
 from rmqspark.model import Message
 from rmqspark.protocol.names import check_group

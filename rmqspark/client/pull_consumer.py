@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from rmqspark.client.arguments import takes_what_it_says
 from rmqspark.client.closing import ClosedByWith
-from rmqspark.client.cluster_client import ClusterClient
-from rmqspark.client.cursor import Cursor
-from rmqspark.client.expressions import check_sql, tag_test
-from rmqspark.client.fetcher import Fetcher
-from rmqspark.client.read_ahead import ReadAhead
-from rmqspark.client.user_topics import with_nearest
+from rmqspark.client.cluster.cluster_client import ClusterClient
+from rmqspark.client.cluster.user_topics import with_nearest
+from rmqspark.client.pulling.cursor import Cursor
+from rmqspark.client.pulling.expressions import check_sql, tag_test
+from rmqspark.client.pulling.fetcher import Fetcher
+from rmqspark.client.pulling.read_ahead import ReadAhead
 from rmqspark.errors import GroupNotFound, InvalidArgument, StoreReplaced, TopicNotFound, TopicRemade
 from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.names import check_group, trimmed_tag
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from concurrent.futures import Future
 
-    from rmqspark.client.broker_client import BrokerClient
+    from rmqspark.client.cluster.broker_client import BrokerClient
     from rmqspark.clock import Clock
     from rmqspark.errors import RmqError
     from rmqspark.model import ReceivedMessage

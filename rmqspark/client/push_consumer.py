@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from rmqspark.client.arguments import takes_what_it_says
 from rmqspark.client.closing import ClosedByWith
-from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.client.pushing.accepted import MOST_IN_A_BATCH, MOST_THREADS, between, checked_strategy, checked_times
 from rmqspark.client.pushing.config import PushConfig
 from rmqspark.client.pushing.inspection import Inspection

@@ -13,15 +13,15 @@ import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from rmqspark.client.arguments import takes_what_it_says
-from rmqspark.client.check_backs import CheckBacks
 from rmqspark.client.closing import ClosedByWith
-from rmqspark.client.cluster_client import ClusterClient
-from rmqspark.client.delivery import Delivery, Parcel, worth_another_try
-from rmqspark.client.identity import MessageIds
-from rmqspark.client.message_kinds import check_message
-from rmqspark.client.outgoing import SendConfig, outgoing, waits
-from rmqspark.client.selection import Target
-from rmqspark.client.transaction_listener import DECISIONS, TransactionListener, heard
+from rmqspark.client.cluster.cluster_client import ClusterClient
+from rmqspark.client.cluster.identity import MessageIds
+from rmqspark.client.sending.check_backs import CheckBacks
+from rmqspark.client.sending.delivery import Delivery, Parcel, worth_another_try
+from rmqspark.client.sending.message_kinds import check_message
+from rmqspark.client.sending.outgoing import SendConfig, outgoing, waits
+from rmqspark.client.sending.selection import Target
+from rmqspark.client.sending.transaction_listener import DECISIONS, TransactionListener, heard
 from rmqspark.errors import ConnectionLost, InvalidMessage, NotWritable, RequestTimeout, RmqError, TransactionError
 from rmqspark.model import PreparedMessage, SendStatus, TransactionReceipt, TransactionState
 from rmqspark.protocol.codes import RequestCode
@@ -34,7 +34,7 @@ from rmqspark.protocol.records.record import SysFlag
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqspark.client.broker_client import BrokerClient
+    from rmqspark.client.cluster.broker_client import BrokerClient
     from rmqspark.clock import Clock
     from rmqspark.entropy import Entropy
     from rmqspark.message_queue import MessageQueue

@@ -39,7 +39,7 @@ class WriteAtLeastOnce:
     options: SinkOptions
 
     def write(self, batches: Iterable[Any]) -> RowsWritten:
-        from rmqspark.client.shared import shared_client
+        from rmqspark.client.cluster.shared import shared_client
         from rmqspark.sink.delivery import AtLeastOnce  # both bring NumPy and Arrow, of which nobody else has a use
         from rmqspark.sink.task import WriteTask
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from rmqspark.client.coordinator import Coordinator
-from rmqspark.client.patience import patiently
+from rmqspark.client.cluster.patience import patiently
+from rmqspark.client.spark.coordinator import Coordinator
 from rmqspark.errors import Fenced
 from rmqspark.fault_points import fault_point
 from rmqspark.protocol.headers.txn import TxnOutcome
@@ -26,8 +26,8 @@ from rmqspark.sink.task import WriteTask
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from rmqspark.client.cluster_client import ClusterClient
-    from rmqspark.client.patience import Patience
+    from rmqspark.client.cluster.cluster_client import ClusterClient
+    from rmqspark.client.cluster.patience import Patience
     from rmqspark.protocol.headers.txn import TxnPrepareResponseHeader
     from rmqspark.sink.options import SinkOptions
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from zlib_ng.zlib_ng import crc32
 
-from rmqspark.client.futures import then
+from rmqspark.client.cluster.futures import then
 from rmqspark.errors import NotSupported
 from rmqspark.protocol.bulk.bulk_rows import AS_ROWS_WITH_PROPERTIES, BulkRows, brings_rows
 from rmqspark.protocol.headers.produce import SendMessageRequestHeaderV2
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from rmqspark.client.broker_client import BrokerClient
+    from rmqspark.client.cluster.broker_client import BrokerClient
     from rmqspark.message_queue import MessageQueue
     from rmqspark.protocol.buffers.spans import Bytes
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rmqspark.client.coordinator import Coordinator, Decided, Run
-from rmqspark.client.patience import patiently, with_tries
-from rmqspark.client.txn import audited_batch
+from rmqspark.client.cluster.patience import patiently, with_tries
+from rmqspark.client.spark.coordinator import Coordinator, Decided, Run
+from rmqspark.client.spark.txn import audited_batch
 from rmqspark.errors import Busy, RmqError
 from rmqspark.fault_points import fault_point
 from rmqspark.protocol.bodies.txn import TxnDecision
@@ -29,8 +29,8 @@ from rmqspark.sink.replays import Replay, verdict
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rmqspark.client.cluster_client import ClusterClient
-    from rmqspark.client.patience import Another
+    from rmqspark.client.cluster.cluster_client import ClusterClient
+    from rmqspark.client.cluster.patience import Another
     from rmqspark.protocol.bodies.txn import HeldAttempt, InputRange
     from rmqspark.sink.attempt import Attempt, AttemptWritten
     from rmqspark.sink.transaction_options import TransactionOptions

@@ -16,8 +16,8 @@ from rmqspark.sink.bulk_send import BulkSend
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from rmqspark.client.broker_client import BrokerClient
-    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.cluster.broker_client import BrokerClient
+    from rmqspark.client.cluster.cluster_client import ClusterClient
     from rmqspark.message_queue import MessageQueue
     from rmqspark.protocol.buffers.spans import Bytes
     from rmqspark.protocol.bulk.bulk_rows import BulkRows

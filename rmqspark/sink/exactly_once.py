@@ -34,7 +34,7 @@ class WriteExactlyOnce:
     run: str
 
     def write(self, batches: Iterable[Any]) -> AttemptWritten:
-        from rmqspark.client.shared import shared_client
+        from rmqspark.client.cluster.shared import shared_client
         from rmqspark.sink.attempt import attempt_of_task
         from rmqspark.sink.attempt_write import write_attempt  # brings NumPy and Arrow
 
@@ -44,13 +44,13 @@ class WriteExactlyOnce:
         return write_attempt(client, self.options, attempt, batches, skip_stale=self.transaction.skip_stale)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        from rmqspark.client.shared import shared_client
+        from rmqspark.client.cluster.shared import shared_client
         from rmqspark.sink.commit import commit
 
         commit(shared_client(self.options.namesrv, self.options.access), self.transaction, _of_attempts(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        from rmqspark.client.shared import shared_client
+        from rmqspark.client.cluster.shared import shared_client
         from rmqspark.sink.commit import abort
 
         abort(shared_client(self.options.namesrv, self.options.access), _of_attempts(messages))

@@ -10,8 +10,8 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rmqspark.client.coordinator import require_transactions
-from rmqspark.client.txn import submit_half
+from rmqspark.client.spark.coordinator import require_transactions
+from rmqspark.client.spark.txn import submit_half
 from rmqspark.errors import NotSupported
 from rmqspark.fault_points import fault_point
 from rmqspark.protocol.bodies.txn import HeldAttempt
@@ -27,7 +27,7 @@ from rmqspark.sink.rows import body_name, column
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from rmqspark.client.broker_client import BrokerClient
+    from rmqspark.client.cluster.broker_client import BrokerClient
     from rmqspark.message_queue import MessageQueue
     from rmqspark.protocol.buffers.spans import Bytes
     from rmqspark.protocol.bulk.bulk_rows import BulkRows

@@ -7,17 +7,17 @@ from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rmqspark.client.coordinator import masters
-from rmqspark.client.patience import Patience, may_pass, patiently
-from rmqspark.client.txn import reported_inputs
+from rmqspark.client.cluster.patience import Patience, may_pass, patiently
+from rmqspark.client.spark.coordinator import masters
+from rmqspark.client.spark.txn import reported_inputs
 from rmqspark.errors import RmqError
 from rmqspark.sink.refusals import not_committed
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from rmqspark.client.cluster_client import ClusterClient
-    from rmqspark.client.patience import Another
+    from rmqspark.client.cluster.cluster_client import ClusterClient
+    from rmqspark.client.cluster.patience import Another
     from rmqspark.protocol.bodies.txn import InputRange
     from rmqspark.sink.attempt import Attempt
 

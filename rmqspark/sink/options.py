@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rmqspark.client.addresses import resolve_namesrv
+from rmqspark.client.cluster.addresses import resolve_namesrv
 from rmqspark.errors import InvalidArgument
 from rmqspark.remoting.access import OPEN, Access
 from rmqspark.sink.patience import BEGINNING, UNDER_WAY
@@ -13,7 +13,7 @@ from rmqspark.sink.transaction_options import TransactionOptions
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rmqspark.client.patience import Patience
+    from rmqspark.client.cluster.patience import Patience
 
 DEFAULT_BATCH_BYTES = 1 << 20
 DEFAULT_QUEUES = 8

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from rmqspark.client.futures import asked
+from rmqspark.client.cluster.futures import asked
 from rmqspark.errors import RequestTimeout, RmqError, Unreachable
 from rmqspark.sink.patience import UNDER_WAY
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import Future
 
-    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.cluster.cluster_client import ClusterClient
     from rmqspark.message_queue import MessageQueue
     from rmqspark.protocol.buffers.spans import Bytes
     from rmqspark.protocol.bulk.bulk_rows import BulkRows

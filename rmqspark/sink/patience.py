@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from rmqspark.client.patience import STREAM_PATIENCE_MS, Patience
+from rmqspark.client.cluster.patience import STREAM_PATIENCE_MS, Patience
 
 _PAUSES_MS: Final = (100, 200, 400, 800, 1_600, 3_200)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqspark.client.futures import asked
-from rmqspark.client.patience import patiently
+from rmqspark.client.cluster.futures import asked
+from rmqspark.client.cluster.patience import patiently
 from rmqspark.errors import NoPermission, NotSupported, RmqError, TopicNotFound
 from rmqspark.protocol.names import MAX_TOPIC_LENGTH, check_sendable
 from rmqspark.sink.bulk_send import STOCK_BATCH_BYTES
@@ -14,8 +14,8 @@ from rmqspark.sink.delays import Longest
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-    from rmqspark.client.capabilities import Capabilities
-    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.cluster.capabilities import Capabilities
+    from rmqspark.client.cluster.cluster_client import ClusterClient
     from rmqspark.message_queue import MessageQueue
     from rmqspark.sink.options import SinkOptions
 
@@ -117,7 +117,7 @@ class Targets:
             queues = patiently(lambda: self._known_queues(topic), self._options.patience, self._client.clock)
         except TopicNotFound as missing:
             if not self._options.auto_create_topic:
-                from rmqspark.client.user_topics import with_nearest  # few tasks ever miss one
+                from rmqspark.client.cluster.user_topics import with_nearest  # few tasks ever miss one
 
                 missing.hint = f"Create it with: rmq topic create {topic}, or write with autoCreateTopic=true."
                 raise with_nearest(self._client, missing) from None
@@ -138,7 +138,7 @@ class Targets:
 
     def _create(self, topic: str) -> list[MessageQueue]:
         """On all brokers. Tasks may meet here; a topic that another one has just made is fine."""
-        from rmqspark.client.admin_topics import create_topic, topic_config  # few tasks ever make one
+        from rmqspark.client.administration.admin_topics import create_topic, topic_config  # few tasks ever make one
 
         queues = self._options.queues
         config = topic_config(topic, read_queues=queues, write_queues=queues, perm="rw", message_type="normal")

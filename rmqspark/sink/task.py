@@ -22,7 +22,7 @@ from rmqspark.sink.topic_sends import QueueRows, TopicsSend, by_broker, full_sen
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.cluster.cluster_client import ClusterClient
     from rmqspark.message_queue import MessageQueue
     from rmqspark.protocol.buffers.spans import Positions
     from rmqspark.sink.delays import Waiting

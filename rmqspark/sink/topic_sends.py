@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from zlib_ng.zlib_ng import crc32
 
-from rmqspark.client.bulk import topics_send
+from rmqspark.client.cluster.bulk import topics_send
 from rmqspark.errors import NotSupported
 from rmqspark.protocol.bulk.topic_rows import MAX_QUEUES, TopicRun, encode_runs
 from rmqspark.sink.bulk_send import PRODUCER_GROUP
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from concurrent.futures import Future
 
-    from rmqspark.client.broker_client import BrokerClient
+    from rmqspark.client.cluster.broker_client import BrokerClient
     from rmqspark.model import MessageQueue
     from rmqspark.protocol.buffers.spans import Positions
     from rmqspark.protocol.bulk.bulk_rows import BulkRows

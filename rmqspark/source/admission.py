@@ -16,7 +16,7 @@ from rmqspark.source.shares import share, share_bytes
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rmqspark.client.measuring import Extent
+    from rmqspark.client.cluster.measuring import Extent
     from rmqspark.clock import Clock
     from rmqspark.message_queue import MessageQueue
     from rmqspark.source.shares import Budget

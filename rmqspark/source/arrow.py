@@ -109,7 +109,7 @@ def cut(records: RecordBatch, first: int, end: int) -> RecordBatch:
 
 
 def _plain_bodies(records: RecordBatch) -> Iterator[bytes]:
-    from rmqspark.client.inflate import inflated  # brings the compressors, which most queries need not
+    from rmqspark.client.pulling.inflate import inflated  # brings the compressors, which most queries need not
 
     raw = records.buffer.data
     starts, ends = records.bodies.starts.tolist(), records.bodies.ends.tolist()

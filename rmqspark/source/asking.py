@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from rmqspark.client.futures import asked
-from rmqspark.client.patience import patiently
+from rmqspark.client.cluster.futures import asked
+from rmqspark.client.cluster.patience import patiently
 from rmqspark.errors import OffsetMoved, StoreReplaced
 from rmqspark.source.loss import TOPIC_IS_GONE
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import Future
 
-    from rmqspark.client.capabilities import Capabilities
-    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.cluster.capabilities import Capabilities
+    from rmqspark.client.cluster.cluster_client import ClusterClient
     from rmqspark.source.queue_range import QueueRange
     from rmqspark.source.task_options import TaskOptions
 

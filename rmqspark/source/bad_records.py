@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqspark.client.delivery import Delivery, Parcel
-from rmqspark.client.identity import MessageIds
-from rmqspark.client.outgoing import SendConfig, outgoing_batch
-from rmqspark.client.patience import patiently
-from rmqspark.client.selection import Target
+from rmqspark.client.cluster.identity import MessageIds
+from rmqspark.client.cluster.patience import patiently
+from rmqspark.client.sending.delivery import Delivery, Parcel
+from rmqspark.client.sending.outgoing import SendConfig, outgoing_batch
+from rmqspark.client.sending.selection import Target
 from rmqspark.errors import TopicNotFound
 from rmqspark.model import Message
 from rmqspark.protocol.names import MAX_BODY_BYTES
@@ -21,7 +21,7 @@ from rmqspark.protocol.names import MAX_BODY_BYTES
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.cluster.cluster_client import ClusterClient
     from rmqspark.message_queue import MessageQueue
     from rmqspark.model import SendReceipt
     from rmqspark.source.retry import RetryPolicy

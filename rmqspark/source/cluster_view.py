@@ -13,9 +13,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from rmqspark.client.group_reading import committed_offsets
-from rmqspark.client.patience import may_pass, patiently
-from rmqspark.client.user_topics import user_topics, with_nearest
+from rmqspark.client.cluster.group_reading import committed_offsets
+from rmqspark.client.cluster.patience import may_pass, patiently
+from rmqspark.client.cluster.user_topics import user_topics, with_nearest
 from rmqspark.errors import NoPermission, RmqError, TopicNotFound, Unreachable
 from rmqspark.protocol.names import MASTER_ID
 from rmqspark.source.leases import no_master
@@ -25,8 +25,8 @@ from rmqspark.source.queue_states import QueueStates, brokers_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
-    from rmqspark.client.cluster_client import ClusterClient
-    from rmqspark.client.measuring import Extent
+    from rmqspark.client.cluster.cluster_client import ClusterClient
+    from rmqspark.client.cluster.measuring import Extent
     from rmqspark.message_queue import MessageQueue
     from rmqspark.source.planner import Snapshot
     from rmqspark.source.queue_range import QueueRange

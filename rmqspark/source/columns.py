@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqspark.client.shared import shared_client
+from rmqspark.client.cluster.shared import shared_client
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -14,7 +14,7 @@ import logging
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from rmqspark.client.shared import shared_client
+from rmqspark.client.cluster.shared import shared_client
 from rmqspark.errors import RmqError, StoreError
 from rmqspark.source.arrow import rows_of_a_batch
 from rmqspark.source.choice import Choice
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import InputPartition
     from pyspark.sql.types import StructType
 
-    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.cluster.cluster_client import ClusterClient
     from rmqspark.source.arrow import ArrowColumns
     from rmqspark.source.options import SourceOptions
     from rmqspark.source.partitions import Holder

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqspark.client.shared import shared_client
+from rmqspark.client.cluster.shared import shared_client
 from rmqspark.source.cluster_view import ClusterView
 from rmqspark.source.columns import check_bad_records
 from rmqspark.source.dealing import check_task_size, split, together
@@ -23,7 +23,7 @@ from rmqspark.source.start import resolve
 if TYPE_CHECKING:
     from pyspark.sql.datasource import InputPartition
 
-    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.cluster.cluster_client import ClusterClient
     from rmqspark.source.offsets import Offsets
     from rmqspark.source.options import SourceOptions
     from rmqspark.source.ownership import Ownership

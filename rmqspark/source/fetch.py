@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqspark.client.futures import asked, then
-from rmqspark.client.pull_request import PullResult, PullStatus
+from rmqspark.client.cluster.futures import asked, then
+from rmqspark.client.cluster.pull_request import PullResult, PullStatus
 from rmqspark.errors import Busy, OffsetMoved, StoreReplaced
 from rmqspark.protocol.filters import TagFilter
 from rmqspark.protocol.records.record_batch import RecordBatch
@@ -27,9 +27,9 @@ from rmqspark.source.tags import matching
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from rmqspark.client.broker_client import BrokerClient
-    from rmqspark.client.bulk import BulkChunk
-    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.cluster.broker_client import BrokerClient
+    from rmqspark.client.cluster.bulk import BulkChunk
+    from rmqspark.client.cluster.cluster_client import ClusterClient
     from rmqspark.source.queue_range import QueueRange
     from rmqspark.source.task_options import TaskOptions
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rmqspark.client.futures import asked
+from rmqspark.client.cluster.futures import asked
 from rmqspark.errors import StoreReplaced
 from rmqspark.protocol.filters import TagFilter
 from rmqspark.protocol.records.record_batch import RecordBatch
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from concurrent.futures import Future
 
-    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.cluster.cluster_client import ClusterClient
     from rmqspark.protocol.bulk.topic_ranges import FoundRanges
     from rmqspark.source.queue_range import QueueRange
     from rmqspark.source.task_options import TaskOptions
@@ -80,7 +80,7 @@ class _Rounds:
         return None
 
     def _request(self, ranges: Sequence[QueueRange]) -> Future[FoundRanges]:
-        from rmqspark.client.topics_read import topics_read
+        from rmqspark.client.cluster.topics_read import topics_read
         from rmqspark.protocol.bulk.topic_ranges import TopicRange
 
         asked = [TopicRange(q.topic, q.queue_id, start, end, deleted_ms) for q, start, end, deleted_ms, _ in ranges]

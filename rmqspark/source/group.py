@@ -12,17 +12,17 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
-from rmqspark.client.futures import asked
-from rmqspark.client.group_reading import NO_OFFSET, committed_offsets, pending_resets
-from rmqspark.client.patience import may_pass
+from rmqspark.client.cluster.futures import asked
+from rmqspark.client.cluster.group_reading import NO_OFFSET, committed_offsets, pending_resets
+from rmqspark.client.cluster.patience import may_pass
 from rmqspark.errors import RmqError, TopicRemade
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from concurrent.futures import Future
 
-    from rmqspark.client.capabilities import Capabilities
-    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.cluster.capabilities import Capabilities
+    from rmqspark.client.cluster.cluster_client import ClusterClient
     from rmqspark.message_queue import MessageQueue
     from rmqspark.source.offsets import Identity, Offsets, StoreIdentity
 

@@ -14,12 +14,12 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rmqspark.client.access import resolve_access
-from rmqspark.client.addresses import resolve_namesrv
-from rmqspark.client.lag import figures, look
-from rmqspark.client.lag_metrics import exposition
-from rmqspark.client.queries import report_query, seen_queries
-from rmqspark.client.shared import shared_client
+from rmqspark.client.cluster.access import resolve_access
+from rmqspark.client.cluster.addresses import resolve_namesrv
+from rmqspark.client.cluster.shared import shared_client
+from rmqspark.client.spark.lag import figures, look
+from rmqspark.client.spark.lag_metrics import exposition
+from rmqspark.client.spark.queries import report_query, seen_queries
 from rmqspark.errors import InvalidArgument, MissingExtra, RmqError
 from rmqspark.message_queue import MessageQueue
 from rmqspark.options import moment
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
         StreamingQueryProgress,
     )
 
-    from rmqspark.client.cluster_client import ClusterClient
-    from rmqspark.client.lag import QueueLag
+    from rmqspark.client.cluster.cluster_client import ClusterClient
+    from rmqspark.client.spark.lag import QueueLag
     from rmqspark.remoting.access import Access
 
 EVERY_MS = 1_000

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqspark.client.patience import patiently
+from rmqspark.client.cluster.patience import patiently
 from rmqspark.errors import LeaseLost, Unreachable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.cluster.cluster_client import ClusterClient
     from rmqspark.message_queue import MessageQueue
     from rmqspark.source.partitions import QueueLease
     from rmqspark.source.queue_range import QueueRange
@@ -27,7 +27,7 @@ def make_sure(
     """Renews what these ranges, of queues of one broker, are read under. Raises LeaseLost."""
     if not any(each.number for each in held):
         return
-    from rmqspark.client.group_reading import Member, lease  # few queries share their group
+    from rmqspark.client.cluster.group_reading import Member, lease  # few queries share their group
     from rmqspark.rebalance.handover import renewal
 
     steps = renewal({wanted.queue: each.number for wanted, each in zip(read, held, strict=True) if each.number})

@@ -10,7 +10,7 @@ import logging
 import threading
 from typing import TYPE_CHECKING
 
-from rmqspark.client.group_reading import LEASES_TIMEOUT_MS, Member, lease, members
+from rmqspark.client.cluster.group_reading import LEASES_TIMEOUT_MS, Member, lease, members
 from rmqspark.errors import RmqError
 from rmqspark.protocol.bodies.client import CLUSTERING, CONSUME_ACTIVELY, ConsumerData, HeartbeatData, SubscriptionData
 from rmqspark.rebalance.handover import Steps, renewal
@@ -18,7 +18,7 @@ from rmqspark.rebalance.handover import Steps, renewal
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.cluster.cluster_client import ClusterClient
     from rmqspark.message_queue import MessageQueue
 
 LONGEST_PAUSE_S = 10.0

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from rmqspark.client.addresses import resolve_namesrv
+from rmqspark.client.cluster.addresses import resolve_namesrv
+from rmqspark.client.cluster.patience import STREAM_PATIENCE_MS
 from rmqspark.client.cluster_options import ACCESS_NAMES, access_of
-from rmqspark.client.patience import STREAM_PATIENCE_MS
 from rmqspark.errors import InvalidArgument
 from rmqspark.message_queue import MessageQueue
 from rmqspark.options import exclusive

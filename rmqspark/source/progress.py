@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rmqspark.client.patience import may_pass
+from rmqspark.client.cluster.patience import may_pass
 from rmqspark.errors import RmqError
 from rmqspark.source.admission import Admission
 from rmqspark.source.idle_pace import IdlePace

@@ -9,8 +9,8 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from rmqspark.client.measuring import Budget, submit_measure
-from rmqspark.client.queue_bounds import submit_bounds
+from rmqspark.client.cluster.measuring import Budget, submit_measure
+from rmqspark.client.cluster.queue_bounds import submit_bounds
 from rmqspark.errors import NotSupported
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.consume import (
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
     import msgspec
 
-    from rmqspark.client.broker_client import BrokerClient
-    from rmqspark.client.capabilities import Capabilities
-    from rmqspark.client.cluster_client import ClusterClient
-    from rmqspark.client.measuring import Extent
-    from rmqspark.client.queue_bounds import Bounds
+    from rmqspark.client.cluster.broker_client import BrokerClient
+    from rmqspark.client.cluster.capabilities import Capabilities
+    from rmqspark.client.cluster.cluster_client import ClusterClient
+    from rmqspark.client.cluster.measuring import Extent
+    from rmqspark.client.cluster.queue_bounds import Bounds
     from rmqspark.message_queue import MessageQueue
     from rmqspark.remoting.response import Response
     from rmqspark.source.queue_range import QueueRange

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from pyspark import TaskContext
 
-from rmqspark.client.patience import Patience, patiently
-from rmqspark.client.txn import input_keepers, report_input
+from rmqspark.client.cluster.patience import Patience, patiently
+from rmqspark.client.spark.txn import input_keepers, report_input
 from rmqspark.errors import NotWritable, RmqError
 from rmqspark.protocol.bodies.txn import InputRange
 from rmqspark.streaming_batch import StreamingBatch, streaming_batch
@@ -23,8 +23,8 @@ from rmqspark.streaming_batch import StreamingBatch, streaming_batch
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from rmqspark.client.broker_client import BrokerClient
-    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.cluster.broker_client import BrokerClient
+    from rmqspark.client.cluster.cluster_client import ClusterClient
     from rmqspark.source.partitions import QueueLease
     from rmqspark.source.queue_range import QueueRange
 

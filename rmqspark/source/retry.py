@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from rmqspark.client.patience import Patience
+from rmqspark.client.cluster.patience import Patience
 
 _LONGEST_GROWN_PAUSE_MS = 5_000
 

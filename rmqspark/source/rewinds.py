@@ -15,13 +15,13 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from rmqspark.client.group_reading import pending_resets
-from rmqspark.client.patience import patiently
+from rmqspark.client.cluster.group_reading import pending_resets
+from rmqspark.client.cluster.patience import patiently
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.cluster.cluster_client import ClusterClient
     from rmqspark.message_queue import MessageQueue
     from rmqspark.source.offsets import Offsets
     from rmqspark.source.planner import Snapshot

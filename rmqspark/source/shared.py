@@ -18,8 +18,8 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from rmqspark.client.group_reading import Member, lease
-from rmqspark.client.patience import patiently
+from rmqspark.client.cluster.group_reading import Member, lease
+from rmqspark.client.cluster.patience import patiently
 from rmqspark.errors import InvalidArgument, NotSupported
 from rmqspark.rebalance.handover import Grant, Held, Standing, Steps, renewal, standing, steps
 from rmqspark.source.leases import lease_lost, no_master
@@ -30,8 +30,8 @@ from rmqspark.source.planner import Snapshot, is_idle
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
-    from rmqspark.client.cluster_client import ClusterClient
-    from rmqspark.client.patience import Patience
+    from rmqspark.client.cluster.cluster_client import ClusterClient
+    from rmqspark.client.cluster.patience import Patience
     from rmqspark.message_queue import MessageQueue
     from rmqspark.source.offsets import Offsets
     from rmqspark.source.options import SourceOptions

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rmqspark.client.measuring import Extent
+    from rmqspark.client.cluster.measuring import Extent
 
     Measure = Callable[[Sequence["Budget"]], Sequence[Extent]]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rmqspark.client.shared import shared_client
+from rmqspark.client.cluster.shared import shared_client
 from rmqspark.gathering import gathered
 from rmqspark.source.asking import Asking
 from rmqspark.source.columns import columns_of
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import InputPartition
     from pyspark.sql.types import StructType
 
-    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.cluster.cluster_client import ClusterClient
     from rmqspark.source.queue_range import QueueRange
     from rmqspark.source.task_options import TaskOptions
 

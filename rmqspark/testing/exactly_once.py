@@ -14,10 +14,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rmqspark.client.audit import findings
-from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.client.pull_consumer import PullConsumer
-from rmqspark.client.txn import audited_batches
+from rmqspark.client.spark.audit import findings
+from rmqspark.client.spark.txn import audited_batches
 from rmqspark.fault_points import VARIABLE, InjectedFault, arm, disarm
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.names import is_system_topic

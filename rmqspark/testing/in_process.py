@@ -21,7 +21,7 @@ import uvloop
 
 from rmqspark.broker.broker import Broker
 from rmqspark.broker.config import BrokerConfig
-from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.clock import SystemClock
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import InvalidArgument, RequestTimeout

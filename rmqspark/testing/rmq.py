@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from rmqspark.client.admin import AdminClient
-from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.client.producer import Producer
 from rmqspark.client.pull_consumer import PullConsumer
 from rmqspark.errors import InvalidArgument

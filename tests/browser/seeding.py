@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from rmqspark import Message, PullConsumer
-from rmqspark.client.cluster_client import ClusterClient
-from rmqspark.client.queries import report_query
-from rmqspark.client.txn import input_keeper, report_input
+from rmqspark.client.cluster.cluster_client import ClusterClient
+from rmqspark.client.spark.queries import report_query
+from rmqspark.client.spark.txn import input_keeper, report_input
 from rmqspark.protocol.bodies.queries import QueryLag, QueryQueue, QueryReport
 from rmqspark.protocol.bodies.txn import InputRange
 from rmqspark.sink.attempt import Attempt, AttemptWritten

@@ -10,7 +10,7 @@ from rocketmq import wait_for
 from stored import raw_records, without_places
 
 from rmqspark.client.admin import AdminClient
-from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.client.producer import Producer
 from rmqspark.clock import SystemClock
 from rmqspark.model import Message

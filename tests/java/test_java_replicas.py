@@ -12,7 +12,7 @@ from ours import broker, name_server, read
 from rocketmq import wait_for
 
 from rmqspark import AdminClient, Message, Producer
-from rmqspark.client.outgoing import SendConfig
+from rmqspark.client.sending.outgoing import SendConfig
 from rmqspark.model import SendStatus
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.remoting.blocking import BlockingConnection

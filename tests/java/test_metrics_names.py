@@ -15,7 +15,7 @@ from rocketmq import free_port, wait_for
 from rmqspark import AdminClient, Message, Producer, PushConsumer, TransactionProducer, TransactionState
 from rmqspark.broker.config import BrokerConfig
 from rmqspark.broker.metrics.families import FAMILIES
-from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.clock import SystemClock
 from rmqspark.protocol.bodies.admin import SubscriptionGroupConfig
 from rmqspark.protocol.codes import RequestCode

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 from rocketmq import wait_for
 
-from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.protocol import fastjson
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.produce import SendMessageRequestHeaderV2

@@ -9,9 +9,9 @@ import pytest
 from ours import rmq
 from rocketmq import wait_for
 
-from rmqspark.client.cluster_client import ClusterClient
-from rmqspark.client.journey import StageKind
+from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.client.pull_consumer import PullConsumer
+from rmqspark.client.tracing.journey import StageKind
 from rmqspark.errors import Conflict
 from rmqspark.message_queue import MessageQueue
 from rmqspark.model import Message

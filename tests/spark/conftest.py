@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from rmqspark.client.admin import AdminClient
-from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.testing import cluster
 
 if TYPE_CHECKING:

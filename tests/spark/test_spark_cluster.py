@@ -12,9 +12,9 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from rmqspark.client.admin import AdminClient
-from rmqspark.client.admin_topics import topic_config
-from rmqspark.client.broker_admin import BrokerAdmin
-from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.administration.admin_topics import topic_config
+from rmqspark.client.administration.broker_admin import BrokerAdmin
+from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.client.producer import Producer
 from rmqspark.model import Message, MessageQueue
 from rmqspark.testing import cluster

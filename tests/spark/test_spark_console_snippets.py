@@ -10,7 +10,7 @@ from rmqspark.admin.console.message_filters import Asked
 from rmqspark.admin.console.message_snippets import message_snippets
 from rmqspark.admin.console.snippets import Whereabouts
 from rmqspark.admin.reads import messages
-from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.client.producer import Producer
 from rmqspark.model import Message
 

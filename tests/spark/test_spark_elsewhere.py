@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqspark.client.cluster_client import ClusterClient
-from rmqspark.client.queries import seen_queries
+from rmqspark.client.cluster.cluster_client import ClusterClient
+from rmqspark.client.spark.queries import seen_queries
 from rmqspark.testing import assert_exactly_once
 
 from .elsewhere import REDACTION, SECRET

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from rmqspark.client.cluster_client import ClusterClient
-from rmqspark.client.txn import audited_batches
+from rmqspark.client.cluster.cluster_client import ClusterClient
+from rmqspark.client.spark.txn import audited_batches
 from rmqspark.testing import assert_exactly_once, crash_at
 
 from .checkpoints import forget, forget_commit

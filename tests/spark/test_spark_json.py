@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from rmqspark.client.body_schema import Sample, ddl
+from rmqspark.client.browsing.body_schema import Sample, ddl
 from rmqspark.client.producer import Producer
 from rmqspark.model import Message
 

@@ -12,8 +12,8 @@ from pyspark.errors import StreamingQueryException
 from typer.testing import CliRunner
 
 from rmqspark.cli.verbs import app
-from rmqspark.client.cluster_client import ClusterClient
-from rmqspark.client.queries import seen_queries
+from rmqspark.client.cluster.cluster_client import ClusterClient
+from rmqspark.client.spark.queries import seen_queries
 from rmqspark.source.lag import LagListener
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import pytest
 import rmqspark.spark
 from rmqspark import Access, AdminClient, Credentials, Message, Producer, PushConsumer, peek
 from rmqspark.broker.config import BrokerConfig
-from rmqspark.client.cluster_client import ClusterClient
-from rmqspark.client.queries import seen_queries
+from rmqspark.client.cluster.cluster_client import ClusterClient
+from rmqspark.client.spark.queries import seen_queries
 from rmqspark.errors import NoPermission
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.remoting.access import OPEN

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from rmqspark.client.cluster_client import ClusterClient
-from rmqspark.client.txn import transactions
+from rmqspark.client.cluster.cluster_client import ClusterClient
+from rmqspark.client.spark.txn import transactions
 
 from .checkpoints import forget_commit
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rmqspark.client.cluster_client import ClusterClient
-from rmqspark.client.group_reading import Member
+from rmqspark.client.cluster.cluster_client import ClusterClient
+from rmqspark.client.cluster.group_reading import Member
 from rmqspark.model import MessageQueue
 from rmqspark.rebalance.strategies import Strategy
 from rmqspark.source.membership import Membership

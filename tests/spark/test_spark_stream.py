@@ -113,7 +113,7 @@ def test_queues_added_later_are_read(topic: Topic, run: Run, admin: AdminClient)
 
 def test_progress_is_reported_under_the_group(topic: Topic, run: Run, mq: Any) -> None:
     """The group's committed offsets follow the query."""
-    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.cluster.cluster_client import ClusterClient
 
     topic.send("a", "b", "c")
     run(topic.stream(startingOffsets="earliest", group="billing"))

@@ -12,7 +12,7 @@ from rmqspark.admin.console.dialogs import close_button
 from rmqspark.admin.console.nodes import VALUE, Child, Node, On, h
 from rmqspark.admin.console.parts import group, partial
 from rmqspark.admin.reads.names import Name, all_names
-from rmqspark.client.silence import Silence
+from rmqspark.client.cluster.silence import Silence
 from rmqspark.errors import RmqError
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from rmqspark.admin.console.nodes import Child, Node, On, element, h
 from rmqspark.admin.console.words import UNKNOWN
-from rmqspark.client.silence import story
+from rmqspark.client.cluster.silence import story
 from rmqspark.errors import RmqError
 
 # A state is told by a sign and a word, never by its colour alone.

@@ -13,7 +13,7 @@ from rmqspark.admin.schemas.groups import QueueResetView, ResetRequest
 
 if TYPE_CHECKING:
     from rmqspark.admin.console.frame import Frame
-    from rmqspark.client.group_resets import QueueReset
+    from rmqspark.client.administration.group_resets import QueueReset
 
 _HINT: Final = "earliest, latest, a time (2026-01-31T12:00 is UTC), -10m, an offset, or group:NAME."
 

@@ -14,7 +14,7 @@ from rmqspark.admin.console.nodes import Child, h
 from rmqspark.admin.console.words import counted
 from rmqspark.admin.schemas.messages import MessageView, NewMessage
 from rmqspark.admin.schemas.topics import MessageType, NewTopic, TopicChange, TopicView
-from rmqspark.client.silence import story
+from rmqspark.client.cluster.silence import story
 from rmqspark.errors import InvalidArgument
 from rmqspark.protocol.names import trimmed_tag
 from rmqspark.protocol.records.properties import Property, is_reserved

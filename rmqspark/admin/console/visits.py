@@ -21,7 +21,7 @@ from rmqspark.admin.desk import Desk
 from rmqspark.errors import NoPermission
 
 if TYPE_CHECKING:
-    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.cluster.cluster_client import ClusterClient
 
 _T = TypeVar("_T")
 

@@ -12,7 +12,7 @@ from anyio import to_thread
 
 from rmqspark.admin.console.histories import Histories
 from rmqspark.admin.reads import cluster, groups, queries
-from rmqspark.client.silence import Silence
+from rmqspark.client.cluster.silence import Silence
 from rmqspark.errors import RmqError
 
 if TYPE_CHECKING:

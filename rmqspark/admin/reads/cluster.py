@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqspark.admin.schemas.cluster import BrokerView, ClusterView, SettingView
-from rmqspark.client.broker_admin import BrokerAdmin
-from rmqspark.client.cluster_problems import problems
-from rmqspark.client.cluster_status import look
+from rmqspark.client.administration.broker_admin import BrokerAdmin
+from rmqspark.client.administration.cluster_problems import problems
+from rmqspark.client.administration.cluster_status import look
 from rmqspark.errors import BrokerNotRegistered
 from rmqspark.settings import SettingInfo, snake_case
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rmqspark.client.cluster_client import ClusterClient
-    from rmqspark.client.cluster_status import ClusterStatus
+    from rmqspark.client.administration.cluster_status import ClusterStatus
+    from rmqspark.client.cluster.cluster_client import ClusterClient
 
 
 def cluster(client: ClusterClient) -> ClusterView:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from rmqspark.admin.paging import Page, PartialPage, make_cursor, partial, read_places
 from rmqspark.admin.reads.messages import MOST_BYTES
 from rmqspark.admin.schemas.dead_letters import DeadLetterCountView, DeadLetterView
-from rmqspark.client.dead_letter_walk import dead_letter_page
-from rmqspark.client.dead_letters import count_dead_letters
-from rmqspark.client.silence import Silence
+from rmqspark.client.administration.dead_letter_walk import dead_letter_page
+from rmqspark.client.administration.dead_letters import count_dead_letters
+from rmqspark.client.cluster.silence import Silence
 
 if TYPE_CHECKING:
-    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.cluster.cluster_client import ClusterClient
 
 
 def counts(client: ClusterClient, silence: Silence) -> list[DeadLetterCountView]:

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from rmqspark.admin.paging import PartialPage, paged, partial
 from rmqspark.admin.schemas.groups import GroupSummary, GroupView
-from rmqspark.client.admin_groups import list_groups
-from rmqspark.client.groups_described import describe_group, describe_groups
-from rmqspark.client.queries import readers_of
-from rmqspark.client.silence import Silence
+from rmqspark.client.administration.admin_groups import list_groups
+from rmqspark.client.administration.groups_described import describe_group, describe_groups
+from rmqspark.client.cluster.silence import Silence
+from rmqspark.client.spark.queries import readers_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.cluster.cluster_client import ClusterClient
 
 
 def groups(

@@ -10,20 +10,20 @@ from rmqspark.admin.paging import Page, is_place, make_cursor, of_another_list, 
 from rmqspark.admin.reads.body_search import searched
 from rmqspark.admin.schemas.journeys import JourneyView
 from rmqspark.admin.schemas.messages import MessageView
-from rmqspark.client.admin_messages import in_order, message_by_id
-from rmqspark.client.in_time_order import InTimeOrder
-from rmqspark.client.journeys import journey_of
-from rmqspark.client.key_walk import KeySearch, key_page
+from rmqspark.client.administration.admin_messages import in_order, message_by_id
+from rmqspark.client.administration.key_walk import KeySearch, key_page
+from rmqspark.client.browsing.in_time_order import InTimeOrder
+from rmqspark.client.browsing.spans import Span, spans
 from rmqspark.client.moments import EARLIEST, LATEST, begin_and_end, parse_offsets, time_span
 from rmqspark.client.pull_consumer import PullConsumer
-from rmqspark.client.spans import Span, spans
+from rmqspark.client.tracing.journeys import journey_of
 from rmqspark.errors import InvalidArgument, InvalidQueue, RequestTimeout
 from rmqspark.message_queue import MessageQueue
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.cluster.cluster_client import ClusterClient
     from rmqspark.client.moments import Position
     from rmqspark.model import ReceivedMessage
 

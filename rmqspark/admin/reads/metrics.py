@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rmqspark.admin.metrics import exposition
-from rmqspark.client.broker_facts import metrics_of
-from rmqspark.client.futures import then
+from rmqspark.client.administration.broker_facts import metrics_of
+from rmqspark.client.cluster.futures import then
 from rmqspark.errors import NotSupported, RmqError
 from rmqspark.protocol.codes import RequestCode
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from concurrent.futures import Future
 
-    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.cluster.cluster_client import ClusterClient
 
 _TIMEOUT_MS: Final = 8_000  # Prometheus itself waits ten seconds
 

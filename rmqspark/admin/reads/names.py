@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqspark.client.admin_groups import list_groups
-from rmqspark.client.queries import name_of, seen_queries
-from rmqspark.client.user_topics import user_topics
+from rmqspark.client.administration.admin_groups import list_groups
+from rmqspark.client.cluster.user_topics import user_topics
+from rmqspark.client.spark.queries import name_of, seen_queries
 
 if TYPE_CHECKING:
-    from rmqspark.client.cluster_client import ClusterClient
-    from rmqspark.client.silence import Silence
+    from rmqspark.client.cluster.cluster_client import ClusterClient
+    from rmqspark.client.cluster.silence import Silence
 
 
 class Name(NamedTuple):

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from rmqspark.admin.reads import cluster, dead_letters, transactions
 from rmqspark.admin.schemas.overview import OverviewView
-from rmqspark.client.groups_described import describe_group
-from rmqspark.client.silence import Silence
-from rmqspark.client.user_topics import user_topics
+from rmqspark.client.administration.groups_described import describe_group
+from rmqspark.client.cluster.silence import Silence
+from rmqspark.client.cluster.user_topics import user_topics
 from rmqspark.errors import NotFound, RmqError
 from rmqspark.protocol.names import HALF_TOPIC
 
 if TYPE_CHECKING:
     from rmqspark.admin.schemas.dead_letters import DeadLetterCountView
-    from rmqspark.client.cluster_client import ClusterClient
-    from rmqspark.client.descriptions import GroupDescription
+    from rmqspark.client.administration.descriptions import GroupDescription
+    from rmqspark.client.cluster.cluster_client import ClusterClient
 
 _AT_ONCE: Final = 5
 _HALF_GROUP: Final = "CID_RMQ_SYS_TRANS"

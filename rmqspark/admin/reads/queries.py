@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from rmqspark.admin.schemas.queries import QueryDetail, QuerySummary
 from rmqspark.admin.schemas.transactions import ProofView
-from rmqspark.client.diagnosis import diagnose
-from rmqspark.client.proofs import proof as prove
-from rmqspark.client.queries import by_state, seen_queries, seen_query
-from rmqspark.client.query_view import view_of
-from rmqspark.client.silence import Silence
+from rmqspark.client.cluster.silence import Silence
+from rmqspark.client.spark.diagnosis import diagnose
+from rmqspark.client.spark.proofs import proof as prove
+from rmqspark.client.spark.queries import by_state, seen_queries, seen_query
+from rmqspark.client.spark.query_view import view_of
 
 if TYPE_CHECKING:
-    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.cluster.cluster_client import ClusterClient
 
 
 def queries(client: ClusterClient, silence: Silence, *, past: bool = False) -> list[QuerySummary]:

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Final
 from rmqspark.admin.paging import PartialPage, paged, partial
 from rmqspark.admin.schemas.groups import GroupSummary
 from rmqspark.admin.schemas.topics import FieldView, QueueView, SchemaView, TopicSummary, TopicView
-from rmqspark.client.admin_groups import groups_reading
-from rmqspark.client.body_sampling import sampled
-from rmqspark.client.body_schema import ddl, one_case, type_name
-from rmqspark.client.groups_described import describe_groups
+from rmqspark.client.administration.admin_groups import groups_reading
+from rmqspark.client.administration.groups_described import describe_groups
+from rmqspark.client.administration.topics_described import describe_topic, describe_topics
+from rmqspark.client.browsing.body_sampling import sampled
+from rmqspark.client.browsing.body_schema import ddl, one_case, type_name
+from rmqspark.client.cluster.silence import Silence
+from rmqspark.client.cluster.user_topics import user_topics
 from rmqspark.client.pull_consumer import PullConsumer
-from rmqspark.client.silence import Silence
-from rmqspark.client.topics_described import describe_topic, describe_topics
-from rmqspark.client.user_topics import user_topics
 from rmqspark.errors import MessageNotFound, UnparsableBody
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.cluster.cluster_client import ClusterClient
 
 
 _LONGEST_MS: Final = 10_000  # that bodies are looked at: a thousand may be four gigabytes

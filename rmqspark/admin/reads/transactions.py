@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqspark.admin.schemas.transactions import OneTransaction, TransactionView
-from rmqspark.client.decisions import state_of
-from rmqspark.client.silence import Silence
-from rmqspark.client.txn import transactions as states
+from rmqspark.client.cluster.silence import Silence
+from rmqspark.client.spark.decisions import state_of
+from rmqspark.client.spark.txn import transactions as states
 
 if TYPE_CHECKING:
-    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.cluster.cluster_client import ClusterClient
 
 
 def transactions(client: ClusterClient, silence: Silence) -> list[TransactionView]:

@@ -8,7 +8,7 @@ from rmqspark.admin.paging import USUAL, Cursor, Limit, PartialPage, listed, par
 from rmqspark.admin.reads import dead_letters as look
 from rmqspark.admin.routes.given import TheDesk, Who
 from rmqspark.admin.schemas.dead_letters import DeadLetterCountView, DeadLetterView, ResendRequest, ResendView
-from rmqspark.client.silence import Silence
+from rmqspark.client.cluster.silence import Silence
 
 router = APIRouter(prefix="/dlq", tags=["dead letters"])
 

@@ -10,8 +10,8 @@ from rmqspark.admin.routes.given import TheDesk, Who
 from rmqspark.admin.schemas.groups import ResetRequest, ResetView
 from rmqspark.admin.schemas.queries import QueryDetail, QuerySummary, RewindRequest
 from rmqspark.admin.schemas.transactions import ProofView
-from rmqspark.client.queries import STATES
-from rmqspark.client.silence import Silence
+from rmqspark.client.cluster.silence import Silence
+from rmqspark.client.spark.queries import STATES
 
 router = APIRouter(prefix="/spark/queries", tags=["Spark"])
 

@@ -14,7 +14,7 @@ from rmqspark.admin.routes.given import TheDesk, Who
 from rmqspark.admin.schemas.groups import GroupSummary
 from rmqspark.admin.schemas.messages import MessageView, NewMessage, ReceiptView
 from rmqspark.admin.schemas.topics import NewTopic, QueueView, SchemaView, TopicChange, TopicSummary, TopicView
-from rmqspark.client.silence import Silence
+from rmqspark.client.cluster.silence import Silence
 from rmqspark.errors import InvalidArgument
 
 router = APIRouter(prefix="/topics", tags=["topics"])

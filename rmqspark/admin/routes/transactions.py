@@ -8,7 +8,7 @@ from rmqspark.admin.paging import USUAL, Cursor, Limit, PartialPage, listed, par
 from rmqspark.admin.reads import transactions as look
 from rmqspark.admin.routes.given import TheDesk, Who
 from rmqspark.admin.schemas.transactions import DecisionRequest, DecisionView, OneTransaction, TransactionView
-from rmqspark.client.silence import Silence
+from rmqspark.client.cluster.silence import Silence
 from rmqspark.protocol.headers.txn import TxnOutcome
 
 router = APIRouter(prefix="/transactions", tags=["transactions"])

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from rmqspark.admin.values import Document, Time
-from rmqspark.client.cluster_problems import Problem, state_of, worst
-from rmqspark.client.cluster_status import BrokerStatus, ClusterStatus, NameServerStatus
-from rmqspark.client.replicas import SlaveStatus
+from rmqspark.client.administration.cluster_problems import Problem, state_of, worst
+from rmqspark.client.administration.cluster_status import BrokerStatus, ClusterStatus, NameServerStatus
+from rmqspark.client.administration.replicas import SlaveStatus
 
 
 class NameServerView(Document):

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from rmqspark.admin.schemas.messages import MessageView
 from rmqspark.admin.values import Document, Time
-from rmqspark.client.dead_letters import DeadLetter, DeadLetterCount
+from rmqspark.client.administration.dead_letters import DeadLetter, DeadLetterCount
 
 
 class DeadLetterCountView(Document):

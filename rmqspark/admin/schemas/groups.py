@@ -5,8 +5,8 @@ from __future__ import annotations
 from pydantic import Field
 
 from rmqspark.admin.values import Document, Offset
-from rmqspark.client.descriptions import GroupDescription, GroupMember, GroupQueue
-from rmqspark.client.group_resets import QueueReset
+from rmqspark.client.administration.descriptions import GroupDescription, GroupMember, GroupQueue
+from rmqspark.client.administration.group_resets import QueueReset
 
 
 class GroupSummary(Document):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from rmqspark.admin.schemas.messages import MessageView
 from rmqspark.admin.schemas.transactions import RangeView
 from rmqspark.admin.values import Document, Offset, Time
-from rmqspark.client.journey import BatchReader, GroupReader, Journey, Place, Return, Stage, Unknown, Writer
-from rmqspark.client.journey_story import Event, events, group_story
+from rmqspark.client.tracing.journey import BatchReader, GroupReader, Journey, Place, Return, Stage, Unknown, Writer
+from rmqspark.client.tracing.journey_story import Event, events, group_story
 
 
 class PlaceView(Document):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from rmqspark.admin.values import Document, Offset
-from rmqspark.client.diagnosis import Advice
-from rmqspark.client.query_view import OwnedQueue, QueryView
+from rmqspark.client.spark.diagnosis import Advice
+from rmqspark.client.spark.query_view import OwnedQueue, QueryView
 
 
 class QuerySummary(Document):

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from rmqspark.admin.values import Document, Offset, Time
-from rmqspark.client.descriptions import QueueDescription, TopicDescription, TopicOnBroker
+from rmqspark.client.administration.descriptions import QueueDescription, TopicDescription, TopicOnBroker
 
 MessageType = Literal["normal", "fifo", "delay", "transaction", "mixed"]
 

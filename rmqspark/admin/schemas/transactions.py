@@ -5,8 +5,8 @@ from __future__ import annotations
 from pydantic import Field
 
 from rmqspark.admin.values import Document, Offset, Time
-from rmqspark.client.audit import Finding
-from rmqspark.client.proofs import Proof
+from rmqspark.client.spark.audit import Finding
+from rmqspark.client.spark.proofs import Proof
 from rmqspark.protocol.bodies.txn import AuditedBatch, InputRange, ManualDecision, OutputRange, TxnState
 
 

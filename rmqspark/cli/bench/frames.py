@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rmqspark.client.delivery import DEFAULT_TOPIC_QUEUES
+from rmqspark.client.sending.delivery import DEFAULT_TOPIC_QUEUES
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.commands.encoding import encode_request
 from rmqspark.protocol.headers.fields import to_fields

@@ -72,7 +72,7 @@ def bench(
     Examples: rmq bench | rmq bench --connections 64 --depth 4 --stage producer | rmq bench --own --batch 32 --json
     """
     from rmqspark.cli.bench.stages import Plan
-    from rmqspark.client.access import access_of_environment
+    from rmqspark.client.cluster.access import access_of_environment
 
     wanted = _stages(stage or [])
     raise_limit()  # each connection is an open file
@@ -125,8 +125,8 @@ def _stop_flag() -> Iterator[list[int]]:
 
 def _running(namesrv: str | None) -> str | None:
     """The name server of the servers that run. None if nobody said where and there is none at the usual place."""
-    from rmqspark.client.addresses import VARIABLES, resolve_namesrv
-    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.cluster.addresses import VARIABLES, resolve_namesrv
+    from rmqspark.client.cluster.cluster_client import ClusterClient
 
     address = resolve_namesrv(namesrv)
     try:
@@ -170,7 +170,7 @@ def _bench(
 
 
 def _writable(namesrv: str, access: Access, topic: str) -> list[MessageQueue]:
-    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.cluster.cluster_client import ClusterClient
 
     with ClusterClient(namesrv, access=access) as cluster:
         return cluster.publish_queues(topic)

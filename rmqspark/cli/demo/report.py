@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from rmqspark.client.audit import Finding
+    from rmqspark.client.spark.audit import Finding
 
 KEY = ["day", "carrier"]
 VALUES = ["flights", "departed", "delay_minutes"]

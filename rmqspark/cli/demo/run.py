@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from rmqspark.cli.demo.pipeline import Plan
     from rmqspark.cli.demo.report import Outcome
-    from rmqspark.client.audit import Finding
     from rmqspark.client.producer import Producer
+    from rmqspark.client.spark.audit import Finding
 
 _SOURCE, _TARGET = "flights", "delays"
 _BATCH = 256  # messages a send
@@ -180,9 +180,9 @@ def _topic(namesrv: str) -> pd.DataFrame:
 
 def _audit(namesrv: str) -> tuple[int, list[Finding]]:
     from rmqspark.cli.demo.pipeline import APPLICATION
-    from rmqspark.client.audit import findings
-    from rmqspark.client.cluster_client import ClusterClient
-    from rmqspark.client.txn import audited_batches
+    from rmqspark.client.cluster.cluster_client import ClusterClient
+    from rmqspark.client.spark.audit import findings
+    from rmqspark.client.spark.txn import audited_batches
 
     with ClusterClient(namesrv) as client:
         batches = audited_batches(client, transactional_id=APPLICATION)

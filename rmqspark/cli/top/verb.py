@@ -14,7 +14,7 @@ from rmqspark.cli.top.view import Sort, document, frame_text
 if TYPE_CHECKING:
     from rmqspark.cli.top.keys import Keys
     from rmqspark.cli.top.watch import Watch
-    from rmqspark.client.rates import Rates
+    from rmqspark.client.watching.rates import Rates
 
 _KEYS = "keys: l lag  r rate  d drain  n name  q quit"
 _LOOK_AT_KEYS_S = 0.1
@@ -38,7 +38,7 @@ def top(
     Examples: rmq top | rmq top --once | rmq top --interval 5 --json
     """
     from rmqspark.cli.top.watch import Watch
-    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.cluster.cluster_client import ClusterClient
 
     with ClusterClient(namesrv) as cluster, Watch(cluster, interval) as watch:
         if once:

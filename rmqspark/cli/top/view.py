@@ -13,7 +13,7 @@ from rmqspark.words import duration, size
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rmqspark.client.rates import BrokerRates, Rates, ReaderRates, TopicRates
+    from rmqspark.client.watching.rates import BrokerRates, Rates, ReaderRates, TopicRates
 
 _LEAST_ROWS = 3  # of a table that has so many, however low the terminal is
 _ANY_HEIGHT = 10_000

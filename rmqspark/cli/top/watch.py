@@ -5,16 +5,16 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from rmqspark.client.rates import rates
-from rmqspark.client.snapshots import take
+from rmqspark.client.watching.rates import rates
+from rmqspark.client.watching.snapshots import take
 
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from rmqspark.client.cluster_client import ClusterClient
-    from rmqspark.client.rates import Rates
-    from rmqspark.client.snapshots import Snapshot
+    from rmqspark.client.cluster.cluster_client import ClusterClient
+    from rmqspark.client.watching.rates import Rates
+    from rmqspark.client.watching.snapshots import Snapshot
 
 
 class Watch:

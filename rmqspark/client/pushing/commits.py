@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from rmqspark.client.futures import after, at_hand, failing, or_else
+from rmqspark.client.cluster.futures import after, at_hand, failing, or_else
 from rmqspark.errors import StoreError
 
 if TYPE_CHECKING:

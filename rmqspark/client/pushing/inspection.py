@@ -13,11 +13,11 @@ import traceback
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Final
 
-from rmqspark.client.futures import then
+from rmqspark.client.cluster.futures import then
+from rmqspark.client.pulling.received import received
 from rmqspark.client.pushing.instant import Instant
 from rmqspark.client.pushing.listening import as_sent
 from rmqspark.client.pushing.process_queue import LOCK_LIVE_MS
-from rmqspark.client.received import received
 from rmqspark.errors import Busy, ServerFault
 from rmqspark.protocol.bodies.admin import (
     ConsumeMessageDirectlyResult,
@@ -34,7 +34,7 @@ from rmqspark.remoting.reply import Reply
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.cluster.cluster_client import ClusterClient
     from rmqspark.client.pushing.figures import Figures
     from rmqspark.client.pushing.process_queue import ProcessQueue
     from rmqspark.client.pushing.pump import Pump

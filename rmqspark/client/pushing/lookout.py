@@ -12,10 +12,10 @@ from rmqspark.protocol.names import is_made_by_brokers
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.cluster.cluster_client import ClusterClient
+    from rmqspark.client.cluster.routes import TopicRoute
     from rmqspark.client.pushing.membership import Membership
     from rmqspark.client.pushing.subscription import Subscription
-    from rmqspark.client.routes import TopicRoute
     from rmqspark.message_queue import MessageQueue
 
     Seen: TypeAlias = TopicRoute | RmqError | None

@@ -11,8 +11,8 @@ import logging
 from concurrent.futures import wait
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rmqspark.client.futures import failing, then
-from rmqspark.client.group_reading import members
+from rmqspark.client.cluster.futures import failing, then
+from rmqspark.client.cluster.group_reading import members
 from rmqspark.errors import RmqError, Unreachable
 from rmqspark.protocol.bodies.client import BROADCASTING, CLUSTERING, CONSUME_PASSIVELY, ConsumerData, HeartbeatData
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
     from concurrent.futures import Future
 
-    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.cluster.cluster_client import ClusterClient
     from rmqspark.client.pushing.subscription import ConsumeFrom, Subscription
     from rmqspark.message_queue import MessageQueue
 

@@ -10,15 +10,15 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from rmqspark.client.futures import at_hand, failing, then
+from rmqspark.client.cluster.futures import at_hand, failing, then
 from rmqspark.errors import BodyError, DamagedFile, InvalidArgument, RmqError, StoreError
 from rmqspark.protocol.bodies.admin import ResetOffsetBody
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from rmqspark.client.capabilities import StoreLife
-    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.cluster.capabilities import StoreLife
+    from rmqspark.client.cluster.cluster_client import ClusterClient
     from rmqspark.message_queue import MessageQueue
     from rmqspark.remoting.response import Response
 

@@ -15,13 +15,13 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from rmqspark.client.pulling.received import Read
 from rmqspark.client.pushing.instant import LONG_AGO
-from rmqspark.client.received import Read
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rmqspark.client.capabilities import StoreLife
+    from rmqspark.client.cluster.capabilities import StoreLife
     from rmqspark.message_queue import MessageQueue
     from rmqspark.model import ReceivedMessage
 

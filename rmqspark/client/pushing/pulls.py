@@ -10,10 +10,10 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
 
-from rmqspark.client.broker_client import SUSPEND_MS
-from rmqspark.client.pull_request import PullResult, PullStatus
+from rmqspark.client.cluster.broker_client import SUSPEND_MS
+from rmqspark.client.cluster.pull_request import PullResult, PullStatus
+from rmqspark.client.pulling.received import Read, received_all
 from rmqspark.client.pushing.listening import as_sent
-from rmqspark.client.received import Read, received_all
 from rmqspark.errors import OffsetMoved, RmqError, ServerFault, StoreReplaced, TopicNotFound, TopicRemade
 from rmqspark.protocol.headers.consume import OFFSET_RESET
 from rmqspark.protocol.names import retry_topic
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from concurrent.futures import Future
 
-    from rmqspark.client.broker_client import BrokerClient
-    from rmqspark.client.bulk import BulkChunk
-    from rmqspark.client.capabilities import Capabilities, StoreLife
-    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.cluster.broker_client import BrokerClient
+    from rmqspark.client.cluster.bulk import BulkChunk
+    from rmqspark.client.cluster.capabilities import Capabilities, StoreLife
+    from rmqspark.client.cluster.cluster_client import ClusterClient
     from rmqspark.client.pushing.process_queue import ProcessQueue, Room
     from rmqspark.client.pushing.subscription import Subscription
     from rmqspark.message_queue import MessageQueue
@@ -254,7 +254,7 @@ class Pulls:
     def _from_bulk(self, chunk: BulkChunk, asked: Asked, room: Room) -> Pulled:
         """Where bodies are compressed, as many of the messages as there is room for, inflated: the next request is for
         the rest once more."""
-        from rmqspark.client.received_columns import received_within  # brings NumPy
+        from rmqspark.client.pulling.received_columns import received_within  # brings NumPy
         from rmqspark.protocol.records.record_batch import RecordBatch
 
         batch = RecordBatch.from_sizes(chunk.records, chunk.sizes)

@@ -15,7 +15,7 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, TypeVar
 
-from rmqspark.client.futures import then
+from rmqspark.client.cluster.futures import then
 from rmqspark.client.pushing.agenda import Agenda
 from rmqspark.client.pushing.asking import Asking
 from rmqspark.client.pushing.commits import Commits

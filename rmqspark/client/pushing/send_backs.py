@@ -11,9 +11,9 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from rmqspark.client.delivery import send_status
-from rmqspark.client.outgoing import compressed
-from rmqspark.client.own_sends import own_send_header
+from rmqspark.client.sending.delivery import send_status
+from rmqspark.client.sending.outgoing import compressed
+from rmqspark.client.sending.own_sends import own_send_header
 from rmqspark.errors import NoPermission, RmqError
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.consume import ConsumerSendMsgBackRequestHeader
@@ -22,7 +22,7 @@ from rmqspark.protocol.records.message_id import parse_offset_msg_id
 from rmqspark.protocol.records.properties import Property, encode_properties
 
 if TYPE_CHECKING:
-    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.cluster.cluster_client import ClusterClient
     from rmqspark.message_queue import MessageQueue
     from rmqspark.model import ReceivedMessage
 

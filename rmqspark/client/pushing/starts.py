@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqspark.client.futures import after, at_hand, failing, then
+from rmqspark.client.cluster.futures import after, at_hand, failing, then
 from rmqspark.errors import RmqError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from concurrent.futures import Future
 
-    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.cluster.cluster_client import ClusterClient
     from rmqspark.client.pushing.offsets import Offsets
     from rmqspark.client.pushing.subscription import ConsumeFrom, Place, Subscription
     from rmqspark.message_queue import MessageQueue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from rmqspark.client.expressions import check_sql, tag_test
+from rmqspark.client.pulling.expressions import check_sql, tag_test
 from rmqspark.errors import InvalidArgument
 from rmqspark.protocol.bodies.client import (
     CONSUME_FROM_FIRST_OFFSET,

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rmqspark.client.outgoing import SendConfig
 from rmqspark.client.producer import Producer
+from rmqspark.client.sending.outgoing import SendConfig
 from rmqspark.errors import NotWritable, RmqError
 from rmqspark.model import Message, SendStatus
 from rmqspark.remoting.access import OPEN

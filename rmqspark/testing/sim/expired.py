@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from rmqspark.client.received import received_all
+from rmqspark.client.pulling.received import received_all
 from rmqspark.protocol.names import CHECK_MAX_TIME_TOPIC
 from rmqspark.store.message_store import MessageStore
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rmqspark.client.group_reading import leases_body, leases_of
+from rmqspark.client.cluster.group_reading import leases_body, leases_of
 from rmqspark.errors import LeaseLost, RmqError
 from rmqspark.protocol.bodies.client import GroupLeasesAnswerBody
 from rmqspark.protocol.codes import RequestCode
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from typing import Any
 
-    from rmqspark.client.group_reading import Leases
+    from rmqspark.client.cluster.group_reading import Leases
     from rmqspark.message_queue import MessageQueue
     from rmqspark.rebalance.handover import Grant
     from rmqspark.testing.sim.clients import SimClient

@@ -11,8 +11,8 @@ import threading
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from rmqspark.client import cluster_client, identity, shared
-from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.cluster import cluster_client, identity, shared
+from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.entropy import SystemEntropy
 from rmqspark.remoting import blocking
 from rmqspark.remoting.access import OPEN

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqspark.client.outgoing import Outgoing, SendConfig, outgoing, outgoing_batch
+from rmqspark.client.sending.outgoing import Outgoing, SendConfig, outgoing, outgoing_batch
 from rmqspark.errors import ConnectionLost, NotWritable, RmqError
 from rmqspark.model import Message
 from rmqspark.protocol.codes import RequestCode, ResponseCode

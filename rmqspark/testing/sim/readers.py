@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqspark.client.received import received_all
+from rmqspark.client.pulling.received import received_all
 from rmqspark.errors import OffsetMoved, RmqError, Unreachable
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.headers.consume import (

@@ -14,7 +14,7 @@ from zlib import crc32
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from rmqspark.client.shared import shared_client
+from rmqspark.client.cluster.shared import shared_client
 from rmqspark.errors import RmqError
 from rmqspark.protocol.names import stream_transactional_id
 from rmqspark.protocol.records.properties import Property

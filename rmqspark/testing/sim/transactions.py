@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rmqspark.client.outgoing import SendConfig
-from rmqspark.client.received import received_all
+from rmqspark.client.pulling.received import received_all
+from rmqspark.client.sending.outgoing import SendConfig
 from rmqspark.client.transaction_producer import TransactionProducer
 from rmqspark.errors import RmqError
 from rmqspark.message_queue import MessageQueue

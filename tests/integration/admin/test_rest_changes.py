@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rmqspark import Message, PullConsumer
-from rmqspark.client.cluster_client import ClusterClient
-from rmqspark.client.queries import report_query
+from rmqspark.client.cluster.cluster_client import ClusterClient
+from rmqspark.client.spark.queries import report_query
 from rmqspark.protocol.bodies.queries import QueryReport
 
 from ..batches import committed, written

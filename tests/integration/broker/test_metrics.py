@@ -11,8 +11,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from rmqspark import AdminClient, Message, Producer, PullConsumer, PushConsumer, TransactionProducer, TransactionState
 from rmqspark.broker.config import BrokerConfig
 from rmqspark.broker.metrics.families import FAMILIES, FOLLOWING, SLAVE_BEHIND, Family
-from rmqspark.client.broker_admin import BrokerAdmin
-from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.administration.broker_admin import BrokerAdmin
+from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.clock import SystemClock
 from rmqspark.errors import InvalidArgument
 from rmqspark.protocol.bodies.admin import SubscriptionGroupConfig

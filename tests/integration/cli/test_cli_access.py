@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.protocol.bodies.access_control import UserInfo
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.access_control import DeleteAclRequestHeader, UserRequestHeader

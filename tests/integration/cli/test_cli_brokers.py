@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rmqspark import AdminClient, Message, Producer, PullConsumer
-from rmqspark.client.outgoing import SendConfig
+from rmqspark.client.sending.outgoing import SendConfig
 from rmqspark.clock import SystemClock
 from rmqspark.errors import RmqError
 from rmqspark.testing.ports import reserved_port

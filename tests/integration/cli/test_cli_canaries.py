@@ -14,9 +14,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from rmqspark.admin.reads.metrics import metrics
-from rmqspark.client.cluster_client import ClusterClient
-from rmqspark.client.outgoing import CopiedMessage
+from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.client.producer import Producer
+from rmqspark.client.sending.outgoing import CopiedMessage
 from rmqspark.model import Message
 from rmqspark.protocol.bodies.client import ConsumerData, HeartbeatData, SubscriptionData
 from rmqspark.protocol.codes import RequestCode

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rmqspark.cli.doctor import _servers
-from rmqspark.client import addresses
+from rmqspark.client.cluster import addresses
 
 if TYPE_CHECKING:
     from collections.abc import Callable

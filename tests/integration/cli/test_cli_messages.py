@@ -14,11 +14,11 @@ import pytest
 
 from rmqspark import Message
 from rmqspark.cli.consume import read
-from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.client.moments import EARLIEST, LATEST, Position
-from rmqspark.client.own_sends import own_send_header
 from rmqspark.client.producer import Producer
 from rmqspark.client.pull_consumer import PullConsumer
+from rmqspark.client.sending.own_sends import own_send_header
 from rmqspark.clock import SystemClock
 from rmqspark.model import MessageQueue
 from rmqspark.testing import cluster

@@ -22,7 +22,7 @@ from rmqspark.admin.console.preferences import Preferences
 from rmqspark.admin.console.visits import Visit
 from rmqspark.admin.reads.overview import overview as read_overview
 from rmqspark.client.admin import AdminClient
-from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.client.producer import Producer
 from rmqspark.model import Message
 from rmqspark.protocol.bodies.admin import SubscriptionGroupConfig

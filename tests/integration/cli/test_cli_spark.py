@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rmqspark import Message, Producer, PullConsumer
-from rmqspark.client.cluster_client import ClusterClient
-from rmqspark.client.queries import report_query
-from rmqspark.client.txn import input_keeper, report_input
+from rmqspark.client.cluster.cluster_client import ClusterClient
+from rmqspark.client.spark.queries import report_query
+from rmqspark.client.spark.txn import input_keeper, report_input
 from rmqspark.protocol.bodies.queries import QueryLag, QueryQueue, QueryReport
 from rmqspark.protocol.bodies.txn import InputRange
 

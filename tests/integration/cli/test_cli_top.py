@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from rmqspark import PullConsumer
-from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.clock import SystemClock
 from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.names import HALF_TOPIC

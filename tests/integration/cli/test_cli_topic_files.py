@@ -12,10 +12,10 @@ import pytest
 from pyarrow import parquet
 
 from rmqspark.cli.sending import Addressed, send_all
-from rmqspark.client.cluster_client import ClusterClient
-from rmqspark.client.delivery import send_status
-from rmqspark.client.own_sends import own_send_header
+from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.client.producer import Producer
+from rmqspark.client.sending.delivery import send_status
+from rmqspark.client.sending.own_sends import own_send_header
 from rmqspark.clock import SystemClock
 from rmqspark.model import Message, MessageQueue
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rmqspark.cli.audit import _output, _show
-from rmqspark.client.cluster_client import ClusterClient
-from rmqspark.client.proofs import Proof
-from rmqspark.client.queries import report_query
-from rmqspark.client.txn import input_keeper, report_input
+from rmqspark.client.cluster.cluster_client import ClusterClient
+from rmqspark.client.spark.proofs import Proof
+from rmqspark.client.spark.queries import report_query
+from rmqspark.client.spark.txn import input_keeper, report_input
 from rmqspark.protocol.bodies.queries import QueryQueue, QueryReport
 from rmqspark.protocol.bodies.txn import AuditedBatch, InputRange, OutputRange
 from rmqspark.sink.commit import commit

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqspark import AdminClient, Message, MessageQueue, Producer, PullConsumer, PushConsumer
-from rmqspark.client.admin_topics import create_topic
-from rmqspark.client.broker_admin import BrokerAdmin
-from rmqspark.client.cluster_client import ClusterClient
-from rmqspark.client.topics_described import describe_topics
+from rmqspark.client.administration.admin_topics import create_topic
+from rmqspark.client.administration.broker_admin import BrokerAdmin
+from rmqspark.client.administration.topics_described import describe_topics
+from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.errors import (
     BrokerNotRegistered,
     Conflict,

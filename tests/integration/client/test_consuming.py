@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 import pytest
 
 from rmqspark import AdminClient, Message, Producer, PullConsumer
-from rmqspark.client.capabilities import Capabilities
+from rmqspark.client.cluster.capabilities import Capabilities
 from rmqspark.errors import AlreadyClosed, OffsetMoved, TopicNotFound, TopicRemade, Unreachable
 from rmqspark.model import MessageQueue
 from rmqspark.testing import cluster
@@ -76,7 +76,7 @@ def test_a_backlog_is_read_whole_and_in_order(
 ) -> None:
     """Every message once, each queue in its order, whether the broker has bulk reads or not."""
     if not bulk:
-        monkeypatch.setattr("rmqspark.client.broker_client.BrokerClient.capabilities", lambda _: Capabilities())
+        monkeypatch.setattr("rmqspark.client.cluster.broker_client.BrokerClient.capabilities", lambda _: Capabilities())
     fill(mq, topic, 10_000)
     with PullConsumer(mq.namesrv, max_poll_messages=700) as consumer:
         consumer.assign(consumer.queues(topic))
@@ -165,7 +165,7 @@ def test_a_group_goes_on_where_it_committed(mq: LocalCluster, topic: str) -> Non
 def test_tags_choose_messages(mq: LocalCluster, topic: str, bulk: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only messages with a wanted tag come, and the position passes over the others."""
     if not bulk:
-        monkeypatch.setattr("rmqspark.client.broker_client.BrokerClient.capabilities", lambda _: Capabilities())
+        monkeypatch.setattr("rmqspark.client.cluster.broker_client.BrokerClient.capabilities", lambda _: Capabilities())
     with Producer(mq.namesrv) as producer, PullConsumer(mq.namesrv, tags="b || d") as consumer:
         producer.send_batch([Message(topic, tag.encode(), tags=tag) for tag in "abcd" * 50], queue=0)
         queue = consumer.queues(topic)[0]
@@ -180,7 +180,7 @@ def test_tags_choose_messages(mq: LocalCluster, topic: str, bulk: bool, monkeypa
 def test_conditions_choose_messages(mq: LocalCluster, topic: str, bulk: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """SQL92 over properties: what is there, then what comes while the consumer waits."""
     if not bulk:
-        monkeypatch.setattr("rmqspark.client.broker_client.BrokerClient.capabilities", lambda _: Capabilities())
+        monkeypatch.setattr("rmqspark.client.cluster.broker_client.BrokerClient.capabilities", lambda _: Capabilities())
     with Producer(mq.namesrv) as producer, PullConsumer(mq.namesrv, sql="price > 10 AND region = 'EU'") as consumer:
         prices = [
             Message(topic, b"%d" % n, properties={"price": str(n), "region": "EUUS"[n % 2 * 2 :][:2]})

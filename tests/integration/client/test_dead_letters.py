@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqspark import AdminClient, Message
-from rmqspark.client import dead_letter_resends
-from rmqspark.client.cluster_client import ClusterClient
-from rmqspark.client.dead_letter_plan import ResendPlan
-from rmqspark.client.delivery import Delivery, Parcel
-from rmqspark.client.outgoing import Outgoing
-from rmqspark.client.selection import Target
+from rmqspark.client.administration import dead_letter_resends
+from rmqspark.client.administration.dead_letter_plan import ResendPlan
+from rmqspark.client.cluster.cluster_client import ClusterClient
+from rmqspark.client.sending.delivery import Delivery, Parcel
+from rmqspark.client.sending.outgoing import Outgoing
+from rmqspark.client.sending.selection import Target
 from rmqspark.errors import Conflict, GroupNotFound, InvalidArgument, MessageNotFound
 from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.records.properties import encode_properties

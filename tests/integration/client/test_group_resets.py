@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqspark import AdminClient, Message, Producer, PullConsumer
-from rmqspark.client.cluster_client import ClusterClient
-from rmqspark.client.group_resets import ResetTarget
-from rmqspark.client.pull_request import PullStatus
+from rmqspark.client.administration.group_resets import ResetTarget
+from rmqspark.client.cluster.cluster_client import ClusterClient
+from rmqspark.client.cluster.pull_request import PullStatus
 from rmqspark.errors import GroupNotFound, InvalidArgument, RmqError, TopicNotFound
 from rmqspark.options import Moment
 

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 from rmqspark import Message, PullConsumer, PushConsumer, TransactionProducer, TransactionState
-from rmqspark.client.cluster_client import ClusterClient
-from rmqspark.client.journey import Journey, StageKind, Track
-from rmqspark.client.journey_story import events, group_story
-from rmqspark.client.queries import report_query
-from rmqspark.client.txn import input_keeper, report_input
+from rmqspark.client.cluster.cluster_client import ClusterClient
+from rmqspark.client.spark.queries import report_query
+from rmqspark.client.spark.txn import input_keeper, report_input
+from rmqspark.client.tracing.journey import Journey, StageKind, Track
+from rmqspark.client.tracing.journey_story import events, group_story
 from rmqspark.clock import SystemClock
 from rmqspark.errors import MessageNotFound, TopicNotFound
 from rmqspark.protocol.bodies.queries import QueryReport

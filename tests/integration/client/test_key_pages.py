@@ -8,9 +8,9 @@ import pytest
 
 from rmqspark import AdminClient, Message, Producer
 from rmqspark.broker.config import BrokerConfig
-from rmqspark.client.broker_admin import LATEST_MS
-from rmqspark.client.cluster_client import ClusterClient
-from rmqspark.client.key_walk import KeySearch, key_page
+from rmqspark.client.administration.broker_admin import LATEST_MS
+from rmqspark.client.administration.key_walk import KeySearch, key_page
+from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.errors import BrokerNotRegistered
 from rmqspark.testing import cluster
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqspark.client.broker_admin import LATEST_MS
-from rmqspark.client.cluster_client import ClusterClient
-from rmqspark.client.key_walk import KeySearch, key_page
+from rmqspark.client.administration.broker_admin import LATEST_MS
+from rmqspark.client.administration.key_walk import KeySearch, key_page
+from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.errors import DecodeError, NotSupported
 from rmqspark.protocol.bodies.route import DataVersion, RegisterBrokerBody, TopicConfig, TopicConfigTable
 from rmqspark.protocol.codes import RequestCode, ResponseCode

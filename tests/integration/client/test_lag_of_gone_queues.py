@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqspark.client.cluster_client import ClusterClient
-from rmqspark.client.lag import QueueLag, look
+from rmqspark.client.cluster.cluster_client import ClusterClient
+from rmqspark.client.spark.lag import QueueLag, look
 from rmqspark.model import MessageQueue
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import rmqspark
-from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.errors import ConnectionLost, InvalidArgument, MissingExtra, TopicNotFound
 from rmqspark.model import Message, MessageQueue
 from rmqspark.notebook import _tails

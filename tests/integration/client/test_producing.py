@@ -10,9 +10,9 @@ import pytest
 
 from rmqspark import AdminClient, Message, Producer
 from rmqspark.broker.config import BrokerConfig
-from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.client.pull_consumer import PullConsumer
-from rmqspark.client.selection import queue_for_shard
+from rmqspark.client.sending.selection import queue_for_shard
 from rmqspark.clock import SystemClock
 from rmqspark.errors import (
     AlreadyClosed,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rmqspark import Message, Producer, PushConsumer, ReceivedMessage
-from rmqspark.client.broker_client import BrokerClient
-from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.cluster.broker_client import BrokerClient
+from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.clock import SystemClock
 from rmqspark.errors import DamagedFile, InvalidArgument, InvalidFilter, InvalidName, Unreachable
 from rmqspark.protocol.codes import RequestCode

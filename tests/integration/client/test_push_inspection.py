@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rmqspark import Message, PushConsumer
-from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.errors import Busy, RmqError, ServerFault
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.bodies.admin import ConsumeMessageDirectlyResult, ConsumerRunningInfo, ConsumerStatusBody

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqspark import Message, Producer
-from rmqspark.client.broker_client import BrokerClient
-from rmqspark.client.cluster_client import ClusterClient
-from rmqspark.client.delivery import Delivery, Parcel
-from rmqspark.client.outgoing import Outgoing
+from rmqspark.client.cluster.broker_client import BrokerClient
+from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.client.pushing.process_queue import ProcessQueue, Room
 from rmqspark.client.pushing.pulls import Found, Gone, Moved, Pulls
 from rmqspark.client.pushing.subscription import Subscription
-from rmqspark.client.selection import Target
+from rmqspark.client.sending.delivery import Delivery, Parcel
+from rmqspark.client.sending.outgoing import Outgoing
+from rmqspark.client.sending.selection import Target
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.records.record import SysFlag
 from rmqspark.testing.manual_clock import ManualClock

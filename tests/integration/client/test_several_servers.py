@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqspark import AdminClient, Message, Producer, PullConsumer
-from rmqspark.client.cluster_client import ClusterClient
-from rmqspark.client.outgoing import SendConfig
+from rmqspark.client.cluster.cluster_client import ClusterClient
+from rmqspark.client.sending.outgoing import SendConfig
 from rmqspark.errors import RmqError, TopicNotFound, Unreachable
 from rmqspark.testing import LocalCluster, cluster
 from rmqspark.testing.manual_clock import ManualClock

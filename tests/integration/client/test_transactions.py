@@ -26,7 +26,7 @@ from rmqspark import (
     TransactionState,
 )
 from rmqspark.broker.config import BrokerConfig
-from rmqspark.client.delivery import Delivery
+from rmqspark.client.sending.delivery import Delivery
 from rmqspark.errors import AlreadyClosed, InvalidMessage, InvalidName, TransactionError
 from rmqspark.model import SendStatus
 from rmqspark.testing import LocalCluster, cluster

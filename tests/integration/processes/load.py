@@ -9,9 +9,9 @@ from itertools import count
 from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rmqspark.client.cluster_client import ClusterClient
-from rmqspark.client.outgoing import SendConfig
+from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.client.producer import Producer
+from rmqspark.client.sending.outgoing import SendConfig
 from rmqspark.errors import ConnectionLost, RmqError, Unreachable
 from rmqspark.model import MessageQueue
 from rmqspark.testing.history import content_to_send
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from typing import Self
 
-    from rmqspark.client.bulk import BulkReceipt
+    from rmqspark.client.cluster.bulk import BulkReceipt
     from rmqspark.model import Message, SendReceipt
     from rmqspark.testing.history import History
 

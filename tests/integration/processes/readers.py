@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.client.pull_consumer import PullConsumer
-from rmqspark.client.received import received_all
+from rmqspark.client.pulling.received import received_all
 from rmqspark.errors import RmqError
 
 from .servers import broker_of
@@ -14,7 +14,7 @@ from .servers import broker_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from rmqspark.client.broker_client import BrokerClient
+    from rmqspark.client.cluster.broker_client import BrokerClient
     from rmqspark.model import MessageQueue
     from rmqspark.testing.history import History
 

@@ -9,8 +9,8 @@ import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from rmqspark.client.access import access_of_environment
 from rmqspark.client.admin import AdminClient
+from rmqspark.client.cluster.access import access_of_environment
 from rmqspark.client.producer import Producer
 from rmqspark.errors import InvalidQueue, NotWritable, TopicNotFound, Unreachable
 from rmqspark.model import Message, SendStatus

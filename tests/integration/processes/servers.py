@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import rmqspark
 from rmqspark.client.admin import AdminClient
-from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.cluster.cluster_client import ClusterClient
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Self
 
-    from rmqspark.client.broker_client import BrokerClient
+    from rmqspark.client.cluster.broker_client import BrokerClient
 COMMAND = (sys.executable, "-m", "rmqspark")
 BROKER = "broker-a"
 # Files so small that every few rounds of load fill one of each kind.

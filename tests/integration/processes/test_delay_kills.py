@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqspark.client.cluster_client import ClusterClient
-from rmqspark.client.outgoing import SendConfig
+from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.client.producer import Producer
 from rmqspark.client.pull_consumer import PullConsumer
+from rmqspark.client.sending.outgoing import SendConfig
 from rmqspark.clock import SystemClock
 from rmqspark.errors import RmqError
 from rmqspark.model import Message

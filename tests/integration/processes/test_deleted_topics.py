@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqspark.client.broker_admin import BrokerAdmin
-from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.administration.broker_admin import BrokerAdmin
+from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.client.producer import Producer
 from rmqspark.client.pull_consumer import PullConsumer
 from rmqspark.errors import RmqError
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from rmqspark.client.broker_client import BrokerClient
+    from rmqspark.client.cluster.broker_client import BrokerClient
 
 pytestmark = [pytest.mark.integration, pytest.mark.faults]
 KILLS, KILLS_OF_A_SOAK = 6, 100

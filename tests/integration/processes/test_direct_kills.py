@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
+from rmqspark.client.cluster.shared import shared_client
 from rmqspark.client.producer import Producer
-from rmqspark.client.shared import shared_client
 from rmqspark.clock import SystemClock
 from rmqspark.errors import Unreachable
 from rmqspark.model import Message, MessageQueue

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqspark.client.cluster_client import ClusterClient
-from rmqspark.client.outgoing import SendConfig
+from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.client.producer import Producer
+from rmqspark.client.sending.outgoing import SendConfig
 from rmqspark.errors import RmqError
 from rmqspark.model import Message
 from rmqspark.protocol.codes import RequestCode

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqspark.client.outgoing import SendConfig
 from rmqspark.client.producer import Producer
 from rmqspark.client.pull_consumer import PullConsumer
+from rmqspark.client.sending.outgoing import SendConfig
 from rmqspark.errors import RmqError
 from rmqspark.remoting.address import parse_address
 from rmqspark.testing.history import History, content_to_send, outcome_of

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.client.producer import Producer
-from rmqspark.client.received import received_all
+from rmqspark.client.pulling.received import received_all
 from rmqspark.errors import NotWritable
 from rmqspark.model import Message, MessageQueue
 from rmqspark.protocol.codes import RequestCode

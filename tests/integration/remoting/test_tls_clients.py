@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import uvloop
 
-from rmqspark.client.cluster_client import ClusterClient
-from rmqspark.client.patience import may_pass
+from rmqspark.client.cluster.cluster_client import ClusterClient
+from rmqspark.client.cluster.patience import may_pass
 from rmqspark.errors import ConnectionLost, HandshakeFailed, InvalidArgument, RmqError, Unreachable
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.remoting.access import Access, Tls

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rmqspark.broker.config import BrokerConfig
-from rmqspark.client.outgoing import SendConfig
 from rmqspark.client.producer import Producer
+from rmqspark.client.sending.outgoing import SendConfig
 from rmqspark.model import Message, SendStatus
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.consume import GetMaxOffsetRequestHeader

@@ -6,8 +6,8 @@ from contextlib import suppress
 
 import pytest
 
-from rmqspark.client.cluster_client import ClusterClient
-from rmqspark.client.group_reading import committed_offsets
+from rmqspark.client.cluster.cluster_client import ClusterClient
+from rmqspark.client.cluster.group_reading import committed_offsets
 from rmqspark.client.pushing.membership import Membership
 from rmqspark.client.pushing.subscription import ConsumeFrom
 from rmqspark.errors import RmqError

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from rmqspark.client.cluster_client import ClusterClient
-from rmqspark.client.group_reading import Member, lease
+from rmqspark.client.cluster.cluster_client import ClusterClient
+from rmqspark.client.cluster.group_reading import Member, lease
 from rmqspark.model import MessageQueue, SendStatus
 from rmqspark.rebalance.handover import Held, Steps
 from rmqspark.testing import cluster

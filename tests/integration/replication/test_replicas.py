@@ -18,10 +18,10 @@ from structlog.testing import capture_logs
 
 from rmqspark import AdminClient, Message, Producer, PullConsumer
 from rmqspark.broker.config import BrokerConfig
-from rmqspark.client.broker_facts import metrics_of
-from rmqspark.client.cluster_client import ClusterClient
-from rmqspark.client.outgoing import SendConfig
-from rmqspark.client.pull_request import PullStatus
+from rmqspark.client.administration.broker_facts import metrics_of
+from rmqspark.client.cluster.cluster_client import ClusterClient
+from rmqspark.client.cluster.pull_request import PullStatus
+from rmqspark.client.sending.outgoing import SendConfig
 from rmqspark.errors import Busy, FlushSlaveTimeout, NotWritable, RmqError, Unreachable
 from rmqspark.model import MessageQueue, SendStatus
 from rmqspark.protocol.bodies.admin import ConsumerOffsetTable

@@ -17,9 +17,9 @@ from pyspark.sql.types import StructType
 
 from rmqspark import AdminClient, Message, Producer, PullConsumer, PushConsumer
 from rmqspark.broker.config import BrokerConfig
-from rmqspark.client.cluster_client import ClusterClient
-from rmqspark.client.pull_request import PullStatus
-from rmqspark.client.topics_read import topics_read
+from rmqspark.client.cluster.cluster_client import ClusterClient
+from rmqspark.client.cluster.pull_request import PullStatus
+from rmqspark.client.cluster.topics_read import topics_read
 from rmqspark.errors import Busy, Unreachable
 from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.bodies.admin import ConsumerOffsetTable
@@ -33,7 +33,7 @@ from rmqspark.testing.in_process import TEST_STORE
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from rmqspark.client.broker_client import BrokerClient
+    from rmqspark.client.cluster.broker_client import BrokerClient
     from rmqspark.testing import LocalCluster
 
 pytestmark = pytest.mark.integration

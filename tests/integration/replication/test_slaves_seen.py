@@ -16,17 +16,17 @@ from rmqspark import AdminClient
 from rmqspark.admin.reads import cluster as reads
 from rmqspark.broker.config import BrokerConfig
 from rmqspark.cli.verbs import app
-from rmqspark.client.broker_admin import BrokerAdmin
-from rmqspark.client.cluster_client import ClusterClient
-from rmqspark.client.cluster_status import look
-from rmqspark.client.rates import rates
-from rmqspark.client.snapshots import take
+from rmqspark.client.administration.broker_admin import BrokerAdmin
+from rmqspark.client.administration.cluster_status import look
+from rmqspark.client.cluster.cluster_client import ClusterClient
+from rmqspark.client.watching.rates import rates
+from rmqspark.client.watching.snapshots import take
 from rmqspark.testing import cluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from rmqspark.client.replicas import Replicas
+    from rmqspark.client.administration.replicas import Replicas
     from rmqspark.testing import LocalCluster
 
 pytestmark = pytest.mark.integration

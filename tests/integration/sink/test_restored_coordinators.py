@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.testing import cluster
 
 from .test_writing_exactly_once import Sink

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from rmqspark.client.admin import AdminClient
-from rmqspark.client.cluster_client import ClusterClient
-from rmqspark.client.coordinator import Coordinator
-from rmqspark.client.txn import audited_batches, input_keeper, report_input, transactions
+from rmqspark.client.cluster.cluster_client import ClusterClient
+from rmqspark.client.spark.coordinator import Coordinator
+from rmqspark.client.spark.txn import audited_batches, input_keeper, report_input, transactions
 from rmqspark.clock import SystemClock
 from rmqspark.errors import Fenced, InvalidArgument, NotCommitted, ReplayMismatch, RmqError, StaleVersion
 from rmqspark.message_queue import MessageQueue

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from rmqspark.client.admin import AdminClient
-from rmqspark.client.capabilities import Capabilities
-from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.cluster.capabilities import Capabilities
+from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.protocol.names import MAX_BODY_BYTES
 from rmqspark.sink.delivery import AtLeastOnce
 from rmqspark.sink.options import SinkOptions
@@ -20,7 +20,7 @@ from rmqspark.testing.rmq import Rmq
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqspark.client.broker_client import BrokerClient
+    from rmqspark.client.cluster.broker_client import BrokerClient
     from rmqspark.testing import LocalCluster
 
 pytestmark = pytest.mark.integration

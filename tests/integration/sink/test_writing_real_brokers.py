@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from rmqspark.client.admin import AdminClient
-from rmqspark.client.capabilities import Capabilities
-from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.cluster.capabilities import Capabilities
+from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.clock import SystemClock
 from rmqspark.errors import InvalidArgument, InvalidMessage, InvalidQueue, NotSupported, TopicNotFound, Unreachable
 from rmqspark.protocol.java_hash import java_hash
@@ -30,7 +30,7 @@ from ..silent_broker import silent_broker
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqspark.client.broker_client import BrokerClient
+    from rmqspark.client.cluster.broker_client import BrokerClient
     from rmqspark.model import MessageQueue, ReceivedMessage
     from rmqspark.protocol.bulk.bulk_rows import BulkRows
     from rmqspark.protocol.records.record_builder import EncodedRecords

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
-from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.errors import ServerFault, TopicNotFound
 from rmqspark.model import MessageQueue
 from rmqspark.source.bad_records import BATCH_BYTES, MAX_SENT_BYTES, BadRecord, BadRecords, check_bad_records_topic

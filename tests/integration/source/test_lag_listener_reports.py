@@ -9,10 +9,10 @@ import pytest
 from pyspark.sql.streaming.listener import QueryProgressEvent, QueryTerminatedEvent, StreamingQueryProgress
 
 from rmqspark.client.admin import AdminClient
-from rmqspark.client.cluster_client import ClusterClient
-from rmqspark.client.queries import seen_query
-from rmqspark.client.query_view import view_of
-from rmqspark.client.txn import input_keeper
+from rmqspark.client.cluster.cluster_client import ClusterClient
+from rmqspark.client.spark.queries import seen_query
+from rmqspark.client.spark.query_view import view_of
+from rmqspark.client.spark.txn import input_keeper
 from rmqspark.model import MessageQueue
 from rmqspark.source.lag import LagListener
 from rmqspark.source.offsets import Offsets

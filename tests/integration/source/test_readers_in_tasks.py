@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from pyspark.sql.types import StructType
 
-from rmqspark.client.cluster_client import ClusterClient
-from rmqspark.client.txn import reported_inputs
+from rmqspark.client.cluster.cluster_client import ClusterClient
+from rmqspark.client.spark.txn import reported_inputs
 from rmqspark.datasource import RmqDataSource
 from rmqspark.source import report, task
 from rmqspark.source.options import SourceOptions

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rmqspark.client import shared
 from rmqspark.client.admin import AdminClient
-from rmqspark.client.broker_client import BrokerClient
-from rmqspark.client.capabilities import Capabilities
-from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.cluster import shared
+from rmqspark.client.cluster.broker_client import BrokerClient
+from rmqspark.client.cluster.capabilities import Capabilities
+from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.client.producer import Producer
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import HandshakeFailed, InvalidArgument, NoPermission, NotSupported, TopicNotFound, Unreachable

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import rmqspark
-from rmqspark.client.descriptions import GroupDescription, GroupQueue, QueueDescription, TopicDescription
+from rmqspark.client.administration.descriptions import GroupDescription, GroupQueue, QueueDescription, TopicDescription
 from rmqspark.display import MAX_ROWS, table_html
 from rmqspark.model import MessageQueue, SendReceipt, TransactionReceipt, TransactionState
 from rmqspark.notebook import load_ipython_extension, query_html

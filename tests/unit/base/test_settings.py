@@ -8,7 +8,7 @@ from typing import Literal
 import pytest
 
 from rmqspark.broker.config import BrokerConfig
-from rmqspark.client.outgoing import SendConfig
+from rmqspark.client.sending.outgoing import SendConfig
 from rmqspark.errors import InvalidArgument
 from rmqspark.namesrv.config import NamesrvConfig
 from rmqspark.remoting.limits import Limits

@@ -11,7 +11,7 @@ import typer
 from rmqspark.cli.commands import Verb
 from rmqspark.cli.contexts import Context, Contexts, contexts_file, namesrv_of_context
 from rmqspark.cli.options import CONTEXT, _namesrv, _own_namesrv
-from rmqspark.client.addresses import VARIABLES
+from rmqspark.client.cluster.addresses import VARIABLES
 from rmqspark.errors import Conflict, InvalidArgument, NotFound
 
 PROD = Context("prod", "h1:9876;h2:9876")

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from rmqspark.cli.demo.report import VALUES, Outcome, Verdict, by_carrier, compare, draw, show
-from rmqspark.client.audit import Finding
+from rmqspark.client.spark.audit import Finding
 
 EXPECTED = pd.DataFrame(
     [("2013-01-01", "AA", 3, 2, 40), ("2013-01-01", "UA", 5, 5, -7), ("2013-01-02", "AA", 1, 0, 0)],

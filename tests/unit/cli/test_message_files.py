@@ -23,8 +23,8 @@ from rmqspark.cli.formats import READ_COLUMNS, SOURCE_ONLY
 from rmqspark.cli.message_files import Recorded, read_file
 from rmqspark.cli.message_writers import writing
 from rmqspark.cli.topic_files import at_pace
-from rmqspark.client.in_time_order import in_time_order
-from rmqspark.client.spans import Span
+from rmqspark.client.browsing.in_time_order import in_time_order
+from rmqspark.client.browsing.spans import Span
 from rmqspark.errors import DecodeError, InvalidArgument
 from rmqspark.model import Message, MessageQueue, ReceivedMessage
 from rmqspark.sink.schema import SOURCE_ONLY as SINK_SOURCE_ONLY

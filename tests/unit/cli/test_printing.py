@@ -23,7 +23,7 @@ from rmqspark.cli.output import (
     table_text,
 )
 from rmqspark.cli.topic import describe
-from rmqspark.client.descriptions import GroupDescription, GroupQueue, TopicDescription, TopicOnBroker
+from rmqspark.client.administration.descriptions import GroupDescription, GroupQueue, TopicDescription, TopicOnBroker
 from rmqspark.errors import InvalidArgument
 from rmqspark.model import MessageQueue
 

@@ -10,8 +10,8 @@ import pytest
 from rmqspark.cli.top.keys import Keys
 from rmqspark.cli.top.verb import _sort_of
 from rmqspark.cli.top.view import Sort, document, frame_text, readers_sorted, topics_sorted
-from rmqspark.client.rates import BrokerRates, OpenTransaction, Rates, ReaderRates, TopicRates
-from rmqspark.client.replicas import SlaveStatus
+from rmqspark.client.administration.replicas import SlaveStatus
+from rmqspark.client.watching.rates import BrokerRates, OpenTransaction, Rates, ReaderRates, TopicRates
 
 READERS = (
     ReaderRates("slow", "", 10, 1.0, None, False),

@@ -7,8 +7,8 @@ import pickle
 import pytest
 
 from rmqspark import Access, AdminClient, Credentials, Producer, Tls
-from rmqspark.client.access import VARIABLES, access_of_environment, resolve_access
-from rmqspark.client.shared import shared_client
+from rmqspark.client.cluster.access import VARIABLES, access_of_environment, resolve_access
+from rmqspark.client.cluster.shared import shared_client
 from rmqspark.errors import InvalidArgument
 from rmqspark.remoting.access import OPEN
 from rmqspark.source.lag import LagListener

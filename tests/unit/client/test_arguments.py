@@ -18,7 +18,7 @@ from rmqspark import (
     TransactionState,
     peek,
 )
-from rmqspark.client.outgoing import SendConfig
+from rmqspark.client.sending.outgoing import SendConfig
 from rmqspark.errors import InvalidArgument, InvalidMessage
 from rmqspark.protocol.names import check_group
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rmqspark.client.audit import Kind, findings, resets, unwritten
+from rmqspark.client.spark.audit import Kind, findings, resets, unwritten
 from rmqspark.protocol.bodies.txn import AuditedBatch, InputRange, OutputRange
 
 BY_A_RESET = ": its group was set there, its topic was made anew, or its broker lost the end of its store."

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqspark.client.cluster_client import ClusterClient
-from rmqspark.client.connections import Connections
-from rmqspark.client.delivery import Delivery, Parcel
-from rmqspark.client.outgoing import Outgoing
-from rmqspark.client.selection import Target
+from rmqspark.client.cluster.cluster_client import ClusterClient
+from rmqspark.client.cluster.connections import Connections
+from rmqspark.client.sending.delivery import Delivery, Parcel
+from rmqspark.client.sending.outgoing import Outgoing
+from rmqspark.client.sending.selection import Target
 from rmqspark.errors import AlreadyClosed, Unreachable
 from rmqspark.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 from rmqspark.protocol.codes import RequestCode

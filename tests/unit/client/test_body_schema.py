@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import StructType
 
-from rmqspark.client.body_schema import Sample, ddl, kind_of, merged, one_case
+from rmqspark.client.browsing.body_schema import Sample, ddl, kind_of, merged, one_case
 from rmqspark.source.json_bodies import JsonBodies
 
 

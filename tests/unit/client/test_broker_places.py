@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqspark.client.broker_places import BrokerPlaces
-from rmqspark.client.cluster_client import ClusterClient
-from rmqspark.client.routes import HEADLESS_FRESH_MS
+from rmqspark.client.cluster.broker_places import BrokerPlaces
+from rmqspark.client.cluster.cluster_client import ClusterClient
+from rmqspark.client.cluster.routes import HEADLESS_FRESH_MS
 from rmqspark.testing.manual_clock import ManualClock
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def test_what_another_process_knows_counts_where_nobody_else_says_anything() -> 
 
 def test_brokers_that_were_there_once_take_no_room_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     """Machines get a new name each time they start, and who registers brokers may invent some. The newest are known."""
-    monkeypatch.setattr("rmqspark.client.broker_places._MOST", 10)
+    monkeypatch.setattr("rmqspark.client.cluster.broker_places._MOST", 10)
     places = BrokerPlaces(ManualClock())
     for number in range(100):
         places.note(f"broker-{number}", {1: SLAVE})
@@ -77,7 +77,7 @@ def test_brokers_that_were_there_once_take_no_room_for_ever(monkeypatch: pytest.
 
 def test_a_client_keeps_no_broker_for_each_name_it_was_ever_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who has one goes on with it; the next one of its name is like it."""
-    monkeypatch.setattr("rmqspark.client.cluster_client._MOST_BROKERS", 10)
+    monkeypatch.setattr("rmqspark.client.cluster.cluster_client._MOST_BROKERS", 10)
     with ClusterClient("127.0.0.1:9876") as client:
         first = client.broker("broker-0")
         assert client.broker("broker-0") is first

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rmqspark.client.broker_facts import config_of
+from rmqspark.client.administration.broker_facts import config_of
 from rmqspark.remoting.response import Response
 
 TOLD = """#Fri Nov 27 2026

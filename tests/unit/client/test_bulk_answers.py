@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.errors import ConnectionLost, FlushTimeout, NotWritable, RmqError
 from rmqspark.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 from rmqspark.protocol.codes import RequestCode, ResponseCode

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqspark.client.admin_access import update_user
-from rmqspark.client.admin_topics import delete_topic
-from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.administration.admin_access import update_user
+from rmqspark.client.administration.admin_topics import delete_topic
+from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.errors import Busy, NotWritable
 from rmqspark.protocol.bodies.route import BrokerData, ClusterInfo, QueueData, TopicRouteData
 from rmqspark.protocol.codes import RequestCode, ResponseCode

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqspark.client.access import VARIABLES
+from rmqspark.client.cluster.access import VARIABLES
 from rmqspark.client.cluster_options import OPTIONS, access_of
 from rmqspark.errors import InvalidArgument
 from rmqspark.remoting.access import OPEN, Access, Credentials, Tls

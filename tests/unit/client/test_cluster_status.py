@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from rmqspark.client.cluster_problems import Problem, problems
-from rmqspark.client.cluster_status import BrokerStatus, ClusterStatus, NameServerStatus
-from rmqspark.client.replicas import Replicas, SlaveStatus
+from rmqspark.client.administration.cluster_problems import Problem, problems
+from rmqspark.client.administration.cluster_status import BrokerStatus, ClusterStatus, NameServerStatus
+from rmqspark.client.administration.replicas import Replicas, SlaveStatus
 
 WELL = {"brokerActive": "true", "commitLogDiskRatio": "0.5", "bootTimestamp": "1000", "dispatchBehindBytes": "0"}
 GIB = 1 << 30

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqspark.client.capabilities import Capabilities
-from rmqspark.client.coordinator import Coordinator, Run, chosen_broker
-from rmqspark.client.known_coordinators import KnownCoordinators
-from rmqspark.client.txn import audited_batches, transactions
+from rmqspark.client.cluster.capabilities import Capabilities
+from rmqspark.client.cluster.known_coordinators import KnownCoordinators
+from rmqspark.client.spark.coordinator import Coordinator, Run, chosen_broker
+from rmqspark.client.spark.txn import audited_batches, transactions
 from rmqspark.errors import BrokerNotRegistered, ConnectionLost, NotSupported, ServerFault, Unreachable
 from rmqspark.protocol.bodies.route import BrokerData, ClusterInfo
 from rmqspark.protocol.bodies.txn import AuditedBatch, AuditedBatches, HeldVersion, TxnDecision, TxnState

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqspark import Access, Credentials
-from rmqspark.client.access import access_of_environment
-from rmqspark.client.credentials_file import read_credentials
+from rmqspark.client.cluster.access import access_of_environment
+from rmqspark.client.cluster.credentials_file import read_credentials
 from rmqspark.errors import InvalidArgument
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rmqspark.client.cursor import CHUNK_BYTES, MAX_CHUNKS_AHEAD, TAIL_MESSAGES, Ask, Cursor, Fetched
+from rmqspark.client.pulling.cursor import CHUNK_BYTES, MAX_CHUNKS_AHEAD, TAIL_MESSAGES, Ask, Cursor, Fetched
 from rmqspark.errors import Busy
 from rmqspark.model import MessageQueue, ReceivedMessage
 

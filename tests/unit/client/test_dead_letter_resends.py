@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rmqspark.client.cluster_client import ClusterClient
-from rmqspark.client.dead_letter_plan import LetterRange, ResendPlan
-from rmqspark.client.dead_letter_resends import resend, resend_header
-from rmqspark.client.dead_letters import dead_letter
+from rmqspark.client.administration.dead_letter_plan import LetterRange, ResendPlan
+from rmqspark.client.administration.dead_letter_resends import resend, resend_header
+from rmqspark.client.administration.dead_letters import dead_letter
+from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.errors import Conflict, InvalidMessage, NoPermission
 from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.bodies.route import BrokerData, ClusterInfo

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqspark.client import heartbeats
-from rmqspark.client.broker_line import BrokerLine
-from rmqspark.client.cluster_client import ClusterClient
-from rmqspark.client.connections import _Slot
-from rmqspark.client.delivery import Delivery, Parcel
-from rmqspark.client.outgoing import Outgoing, SendConfig
+from rmqspark.client.cluster import heartbeats
+from rmqspark.client.cluster.broker_line import BrokerLine
+from rmqspark.client.cluster.cluster_client import ClusterClient
+from rmqspark.client.cluster.connections import _Slot
 from rmqspark.client.producer import Producer
-from rmqspark.client.selection import Target
+from rmqspark.client.sending.delivery import Delivery, Parcel
+from rmqspark.client.sending.outgoing import Outgoing, SendConfig
+from rmqspark.client.sending.selection import Target
 from rmqspark.clock import SystemClock
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import (

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqspark.client.diagnosis import diagnose
-from rmqspark.client.drain import seconds_to_catch_up
+from rmqspark.client.administration.drain import seconds_to_catch_up
+from rmqspark.client.spark.diagnosis import diagnose
 from rmqspark.protocol.bodies.queries import BatchFigures, KnownQuery, QueryQueue, QueryReport
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 
-from rmqspark.client.broker_client import BrokerClient
-from rmqspark.client.heartbeats import _MOST_MISSED, Heartbeats
+from rmqspark.client.cluster.broker_client import BrokerClient
+from rmqspark.client.cluster.heartbeats import _MOST_MISSED, Heartbeats
 from rmqspark.errors import Unreachable
 from rmqspark.protocol.bodies.client import HeartbeatData
 from rmqspark.protocol.codes import RequestCode

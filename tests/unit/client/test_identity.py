@@ -6,8 +6,8 @@ import os
 from itertools import count
 from typing import TYPE_CHECKING
 
-from rmqspark.client import identity
-from rmqspark.client.cluster_client import ClusterClient
+from rmqspark.client.cluster import identity
+from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.entropy import SystemEntropy
 from rmqspark.testing.manual_clock import ManualClock
 

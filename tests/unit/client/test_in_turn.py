@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rmqspark.client.in_turn import in_turn
+from rmqspark.client.administration.in_turn import in_turn
 from rmqspark.errors import Busy
 
 

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rmqspark.client.journey import (
+from rmqspark.client.administration.stored_records import Stored
+from rmqspark.client.spark.queries import SeenQuery
+from rmqspark.client.tracing.journey import (
     BatchReader,
     GroupReader,
     Journey,
@@ -18,11 +20,9 @@ from rmqspark.client.journey import (
     Unknown,
     Writer,
 )
-from rmqspark.client.journey_parts import is_source, real_topic, returned, returns_among, stage, track
-from rmqspark.client.journey_readers import covers, told_readers
-from rmqspark.client.journey_story import events, group_story
-from rmqspark.client.queries import SeenQuery
-from rmqspark.client.stored_records import Stored
+from rmqspark.client.tracing.journey_parts import is_source, real_topic, returned, returns_among, stage, track
+from rmqspark.client.tracing.journey_readers import covers, told_readers
+from rmqspark.client.tracing.journey_story import events, group_story
 from rmqspark.message_queue import MessageQueue
 from rmqspark.model import ReceivedMessage
 from rmqspark.protocol.bodies.admin import ConsumerConnection

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqspark.client.latency_faults import LatencyFaults, not_available_ms
+from rmqspark.client.sending.latency_faults import LatencyFaults, not_available_ms
 from rmqspark.model import MessageQueue
 
 QUEUES = tuple(MessageQueue("t", broker, queue_id) for broker in ("a", "b", "c") for queue_id in range(2))

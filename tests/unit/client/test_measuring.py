@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rmqspark.client.broker_client import BrokerClient
-from rmqspark.client.measuring import Budget, Extent, submit_measure
+from rmqspark.client.cluster.broker_client import BrokerClient
+from rmqspark.client.cluster.measuring import Budget, Extent, submit_measure
 from rmqspark.errors import BodyError
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.bodies.bulk import MAX_MEASURED_QUEUES, QueueExtent, QueueExtents

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from rmqspark.client.outgoing import SendConfig, outgoing, outgoing_batch
 from rmqspark.client.producer import Producer
+from rmqspark.client.sending.outgoing import SendConfig, outgoing, outgoing_batch
 from rmqspark.errors import InvalidArgument, InvalidMessage, InvalidName
 from rmqspark.model import Message
 from rmqspark.protocol.names import check_topic

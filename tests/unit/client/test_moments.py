@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqspark.client.group_resets import ResetTarget
+from rmqspark.client.administration.group_resets import ResetTarget
 from rmqspark.client.moments import EARLIEST, LATEST, Position, parse_moment, parse_offset_words, parse_offsets
 from rmqspark.errors import InvalidArgument
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rmqspark.client.addresses import parse_addresses, resolve_namesrv
+from rmqspark.client.cluster.addresses import parse_addresses, resolve_namesrv
 from rmqspark.errors import InvalidArgument
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rmqspark.client.connections import Connections
+from rmqspark.client.cluster.connections import Connections
 from rmqspark.errors import AlreadyClosed, Unreachable
 from rmqspark.protocol.codes import ResponseCode
 from rmqspark.protocol.commands.encoding import encode_response
@@ -90,7 +90,7 @@ def test_who_comes_later_does_not_make_the_line_longer(monkeypatch: pytest.Monke
 
 def test_places_where_nobody_is_any_more_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     """Brokers move, and whoever registers some may invent addresses; a connection stays the same all along."""
-    monkeypatch.setattr("rmqspark.client.connections._MANY", 10)
+    monkeypatch.setattr("rmqspark.client.cluster.connections._MANY", 10)
     connections = Connections(connect_timeout_ms=10_000)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = f"127.0.0.1:{listener.getsockname()[1]}"

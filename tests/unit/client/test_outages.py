@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rmqspark.client.outages import LOOK_MS, Outages
+from rmqspark.client.cluster.outages import LOOK_MS, Outages
 from rmqspark.errors import RequestTimeout
 from rmqspark.testing.manual_clock import ManualClock
 

@@ -8,9 +8,9 @@ import zlib
 
 import pytest
 
-from rmqspark.client.cluster_client import ClusterClient
-from rmqspark.client.identity import MessageIds
-from rmqspark.client.outgoing import SendConfig, outgoing, outgoing_batch
+from rmqspark.client.cluster.cluster_client import ClusterClient
+from rmqspark.client.cluster.identity import MessageIds
+from rmqspark.client.sending.outgoing import SendConfig, outgoing, outgoing_batch
 from rmqspark.errors import InvalidMessage, InvalidName
 from rmqspark.model import Message
 from rmqspark.protocol.records.batch import decode_batch

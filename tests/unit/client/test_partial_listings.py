@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
 
-from rmqspark.client.admin_access import describe_user
-from rmqspark.client.admin_groups import list_groups
-from rmqspark.client.admin_messages import message_by_id
-from rmqspark.client.cluster_client import ClusterClient
-from rmqspark.client.dead_letter_walk import newest_dead_letters
-from rmqspark.client.dead_letters import count_dead_letters
-from rmqspark.client.groups_described import describe_group, describe_groups
-from rmqspark.client.queries import SeenQuery
-from rmqspark.client.query_view import view_of
-from rmqspark.client.silence import Silence
-from rmqspark.client.topics_described import describe_topic, describe_topics
+from rmqspark.client.administration.admin_access import describe_user
+from rmqspark.client.administration.admin_groups import list_groups
+from rmqspark.client.administration.admin_messages import message_by_id
+from rmqspark.client.administration.dead_letter_walk import newest_dead_letters
+from rmqspark.client.administration.dead_letters import count_dead_letters
+from rmqspark.client.administration.groups_described import describe_group, describe_groups
+from rmqspark.client.administration.topics_described import describe_topic, describe_topics
+from rmqspark.client.cluster.cluster_client import ClusterClient
+from rmqspark.client.cluster.silence import Silence
+from rmqspark.client.spark.queries import SeenQuery
+from rmqspark.client.spark.query_view import view_of
 from rmqspark.errors import GoingAway, GroupNotFound, MessageNotFound
 from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.bodies.admin import SubscriptionGroupConfig, SubscriptionGroupTable, TopicOffset, TopicStatsTable

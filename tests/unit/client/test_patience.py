@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from rmqspark.client.patience import Patience, patiently
+from rmqspark.client.cluster.patience import Patience, patiently
 from rmqspark.errors import BrokerNotRegistered, ConnectionLost, RmqError, TopicNotFound
 from rmqspark.testing.manual_clock import ManualClock
 

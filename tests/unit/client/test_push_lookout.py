@@ -5,15 +5,15 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from rmqspark.client.cluster.routes import topic_route
 from rmqspark.client.pushing.lookout import Lookout
-from rmqspark.client.routes import topic_route
 from rmqspark.errors import Unreachable
 from rmqspark.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from rmqspark.client.routes import TopicRoute
+    from rmqspark.client.cluster.routes import TopicRoute
 
 BROKERS = ("broker-a", "broker-b", "broker-c")
 AWAY = Unreachable("Nobody is there.", address="nowhere")

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
 
-from rmqspark.client.futures import at_hand
+from rmqspark.client.cluster.futures import at_hand
 from rmqspark.client.pushing.membership import Membership
 from rmqspark.client.pushing.subscription import ConsumeFrom
 from rmqspark.errors import Unreachable

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rmqspark.client.futures import at_hand, failing
+from rmqspark.client.cluster.futures import at_hand, failing
 from rmqspark.client.pushing.asking import PULL_RETRY_MS
 from rmqspark.client.pushing.config import PushConfig
 from rmqspark.client.pushing.instant import Instant

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rmqspark.client.pull_request import PullResult, PullStatus
+from rmqspark.client.cluster.pull_request import PullResult, PullStatus
 from rmqspark.client.pushing.pulls import Asked, Found, Moved, Pulls
 from rmqspark.client.pushing.subscription import Subscription
 from rmqspark.model import MessageQueue

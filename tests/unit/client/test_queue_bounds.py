@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rmqspark.client.broker_client import BrokerClient
-from rmqspark.client.queue_bounds import Bounds, submit_bounds
+from rmqspark.client.cluster.broker_client import BrokerClient
+from rmqspark.client.cluster.queue_bounds import Bounds, submit_bounds
 from rmqspark.errors import BodyError
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.bodies.bulk import MAX_BOUNDED_QUEUES, BoundsOfQueues, QueueBounds

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqspark.client.selection import RoundRobin, Target, queue_for_shard
+from rmqspark.client.sending.selection import RoundRobin, Target, queue_for_shard
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import InvalidArgument, InvalidQueue, NoPermission
 from rmqspark.model import MessageQueue

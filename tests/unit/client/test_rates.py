@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from rmqspark.client.cluster_status import BrokerStatus
-from rmqspark.client.query_view import OwnedQueue, QueryView
-from rmqspark.client.rates import OpenTransaction, Rates, ReaderRates, TopicRates, rates
-from rmqspark.client.snapshots import Bounds, BrokerSnapshot, Snapshot
+from rmqspark.client.administration.cluster_status import BrokerStatus
+from rmqspark.client.spark.query_view import OwnedQueue, QueryView
+from rmqspark.client.watching.rates import OpenTransaction, Rates, ReaderRates, TopicRates, rates
+from rmqspark.client.watching.snapshots import Bounds, BrokerSnapshot, Snapshot
 from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.bodies.txn import TxnState
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 
 from rmqspark.client.admin import AdminClient
-from rmqspark.client.broker_client import NO_GROUP, BrokerClient
-from rmqspark.client.capabilities import Capabilities
-from rmqspark.client.cursor import Ask, Fetched
-from rmqspark.client.fetcher import Arrival, Reset
+from rmqspark.client.cluster.broker_client import NO_GROUP, BrokerClient
+from rmqspark.client.cluster.capabilities import Capabilities
 from rmqspark.client.pull_consumer import PullConsumer
+from rmqspark.client.pulling.cursor import Ask, Fetched
+from rmqspark.client.pulling.fetcher import Arrival, Reset
 from rmqspark.errors import (
     AlreadyClosed,
     BodyError,
@@ -42,7 +42,7 @@ from rmqspark.testing.scripted_peer import ScriptedPeer, answer, cut, expect, wa
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqspark.client.cursor import Cursor
+    from rmqspark.client.pulling.cursor import Cursor
     from rmqspark.clock import Clock
     from rmqspark.testing.scripted_peer import Step
 

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqspark.client import received as module
-from rmqspark.client.inflate import MAX_INFLATED_BYTES
-from rmqspark.client.property_maps import decoded_properties
-from rmqspark.client.received import received_all
-from rmqspark.client.received_columns import received_batch
+from rmqspark.client.pulling import received as module
+from rmqspark.client.pulling.inflate import MAX_INFLATED_BYTES
+from rmqspark.client.pulling.property_maps import decoded_properties
+from rmqspark.client.pulling.received import received_all
+from rmqspark.client.pulling.received_columns import received_batch
 from rmqspark.errors import RecordError
 from rmqspark.model import MessageQueue, ReceivedMessage
 from rmqspark.protocol.records.compression import compress

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rmqspark.client.queries import PAST_MS, SILENT_MS, SeenQuery, by_state, check_named, only_living, together
+from rmqspark.client.spark.queries import PAST_MS, SILENT_MS, SeenQuery, by_state, check_named, only_living, together
 from rmqspark.errors import InvalidArgument
 from rmqspark.protocol.bodies.queries import KnownQuery, QueryReport
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqspark.client import shared
-from rmqspark.client.shared import shared_client
+from rmqspark.client.cluster import shared
+from rmqspark.client.cluster.shared import shared_client
 from rmqspark.remoting.access import Access, Credentials
 
 if TYPE_CHECKING:

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rmqspark.client.futures import at_hand, failing
-from rmqspark.client.silence import RollCall, Silence, remembered, story
+from rmqspark.client.cluster.futures import at_hand, failing
+from rmqspark.client.cluster.silence import RollCall, Silence, remembered, story
 from rmqspark.errors import BrokerNotRegistered, ConnectionLost, NoPermission, RequestTimeout, RmqError, Unreachable
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from rmqspark.client.silence import OnSilent
+    from rmqspark.client.cluster.silence import OnSilent
 
 LATE = RequestTimeout("it did not answer in time.")
 SILENCES = [

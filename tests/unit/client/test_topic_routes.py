@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqspark.client.routes import (
+from rmqspark.client.cluster.routes import (
     BORROWED_FRESH_MS,
     HEADLESS_FRESH_MS,
     ROUTE_FRESH_MS,

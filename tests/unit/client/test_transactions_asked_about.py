@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqspark.client import heartbeats
+from rmqspark.client.cluster import heartbeats
 from rmqspark.client.transaction_producer import TransactionProducer
 from rmqspark.model import Message, PreparedMessage, ReceivedMessage, TransactionState
 from rmqspark.protocol.bodies.client import HeartbeatData

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqspark.client.capabilities import Capabilities
-from rmqspark.client.known_coordinators import KnownCoordinators
+from rmqspark.client.cluster.capabilities import Capabilities
+from rmqspark.client.cluster.known_coordinators import KnownCoordinators
 from rmqspark.errors import (
     Busy,
     ConnectionLost,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqspark.client.selection import queue_for_shard
+from rmqspark.client.sending.selection import queue_for_shard
 from rmqspark.errors import InvalidQueue
 from rmqspark.model import MessageQueue
 from rmqspark.sink.dealing import Run, by_queue_id, by_sharding_key, evenly, grouped, in_turn

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from zlib_ng.zlib_ng import crc32
 
-from rmqspark.client.capabilities import Capabilities
+from rmqspark.client.cluster.capabilities import Capabilities
 from rmqspark.errors import InvalidArgument, NotSupported
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.codes import RequestCode

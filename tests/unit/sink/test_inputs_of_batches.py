@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rmqspark.client.capabilities import Capabilities
+from rmqspark.client.cluster.capabilities import Capabilities
 from rmqspark.errors import NoPermission, NotCommitted, RequestTimeout, RmqError, Unreachable
 from rmqspark.protocol.bodies.route import BrokerData, ClusterInfo
 from rmqspark.protocol.bodies.txn import InputRange, InputRanges

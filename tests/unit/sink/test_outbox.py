@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from zlib_ng.zlib_ng import crc32
 
-from rmqspark.client.bulk import BulkReceipt
-from rmqspark.client.capabilities import Capabilities
+from rmqspark.client.cluster.bulk import BulkReceipt
+from rmqspark.client.cluster.capabilities import Capabilities
 from rmqspark.errors import ConnectionLost, NotWritable, RequestTimeout, RmqError, TopicNotFound, Unreachable
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.buffers.columns import Column

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqspark.client.capabilities import Capabilities
+from rmqspark.client.cluster.capabilities import Capabilities
 from rmqspark.errors import NotSupported
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.buffers.columns import Column

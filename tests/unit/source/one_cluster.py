@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rmqspark.client.measuring import Extent
+from rmqspark.client.cluster.measuring import Extent
 from rmqspark.entropy import SystemEntropy
 from rmqspark.model import MessageQueue
 from rmqspark.source.offsets import Offsets, StoreIdentity

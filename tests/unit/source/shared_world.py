@@ -21,8 +21,8 @@ from rmqspark.broker.group_leases import GroupLeases
 from rmqspark.broker.handlers.leases import LeaseHandlers
 from rmqspark.broker.locks import QueueLocks
 from rmqspark.broker.offsets import ConsumerOffsets
-from rmqspark.client.capabilities import Capabilities
-from rmqspark.client.group_reading import Member, lease
+from rmqspark.client.cluster.capabilities import Capabilities
+from rmqspark.client.cluster.group_reading import Member, lease
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import LeaseLost, RmqError, Unreachable
 from rmqspark.model import MessageQueue
@@ -48,8 +48,8 @@ from rmqspark.testing.manual_clock import ManualClock
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from rmqspark.client.broker_client import BrokerClient
-    from rmqspark.client.measuring import Extent
+    from rmqspark.client.cluster.broker_client import BrokerClient
+    from rmqspark.client.cluster.measuring import Extent
 
 QUEUES = [MessageQueue("t", "broker-a", queue_id) for queue_id in range(4)]
 OTHERS = [MessageQueue("t", "broker-b", queue_id) for queue_id in range(2)]  # of a second broker, where there is one

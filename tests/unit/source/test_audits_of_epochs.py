@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import NamedTuple
 
-from rmqspark.client.audit import findings, resets
+from rmqspark.client.spark.audit import findings, resets
 from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.bodies.txn import AuditedBatch, InputRange
 from rmqspark.source.offsets import Offsets, StoreIdentity

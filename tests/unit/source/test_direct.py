@@ -15,8 +15,8 @@ import pytest
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
 from rmqspark import spark_worker
-from rmqspark.client.bulk import BulkChunk
-from rmqspark.client.capabilities import Capabilities
+from rmqspark.client.cluster.bulk import BulkChunk
+from rmqspark.client.cluster.capabilities import Capabilities
 from rmqspark.clock import SystemClock
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import ConnectionLost, DataLoss, RmqError
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.cluster.cluster_client import ClusterClient
 
 CONFIG = StoreConfig(
     mapped_file_size_commit_log=4096, mapped_file_size_consume_queue=400, max_hash_slot_num=50, max_index_num=40,

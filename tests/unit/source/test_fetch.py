@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from rmqspark.client.bulk import BulkChunk
-from rmqspark.client.capabilities import Capabilities
-from rmqspark.client.pull_request import PullResult, PullStatus
+from rmqspark.client.cluster.bulk import BulkChunk
+from rmqspark.client.cluster.capabilities import Capabilities
+from rmqspark.client.cluster.pull_request import PullResult, PullStatus
 from rmqspark.errors import (
     BrokerNotRegistered,
     ConnectionLost,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from rmqspark.client.capabilities import Capabilities
+from rmqspark.client.cluster.capabilities import Capabilities
 from rmqspark.errors import (
     BodyError,
     ConnectionLost,

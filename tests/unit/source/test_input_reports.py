@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rmqspark.client.capabilities import Capabilities
+from rmqspark.client.cluster.capabilities import Capabilities
 from rmqspark.errors import BrokerNotRegistered, RmqError, ServerFault, Unreachable
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.bodies.route import BrokerData, ClusterInfo

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
-from rmqspark.client.lag import QueueLag, figures
-from rmqspark.client.lag_metrics import GAUGES, exposition
+from rmqspark.client.spark.lag import QueueLag, figures
+from rmqspark.client.spark.lag_metrics import GAUGES, exposition
 from rmqspark.errors import InvalidArgument
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.bodies.queries import QueryLag

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rmqspark.client.capabilities import Capabilities
-from rmqspark.client.futures import at_hand, failing
-from rmqspark.client.group_reading import Member
+from rmqspark.client.cluster.capabilities import Capabilities
+from rmqspark.client.cluster.futures import at_hand, failing
+from rmqspark.client.cluster.group_reading import Member
 from rmqspark.errors import Unreachable
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.bodies.client import GroupLeasesAnswerBody, GroupLeasesBody, HeartbeatData

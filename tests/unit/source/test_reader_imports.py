@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-_CLIENT = "rmqspark.client.cluster_client"
+_CLIENT = "rmqspark.client.cluster.cluster_client"
 _PLAN_READING = (
     "import pickle; from rmqspark.datasource import RmqDataSource as D;"
     "pickle.dumps(D({'subscribe': 't'}).streamReader(BODY))"
@@ -26,7 +26,7 @@ _PLAN_WRITING = "from rmqspark.datasource import RmqDataSource as D; D({'topic':
         ("import rmqspark.source.driver", ("rmqspark.protocol.records.record_batch", "rmqspark.source.shared", "lark")),
         (
             "import rmqspark.sink.writer, rmqspark.sink.attempt_write",
-            ("rmqspark.client.descriptions", "html", "difflib"),
+            ("rmqspark.client.administration.descriptions", "html", "difflib"),
         ),
         (
             "import rmqspark.sink.writer, rmqspark.sink.exactly_once, rmqspark.sink.attempt_write",

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql.types import StructType
 
 from rmqspark import datasource
-from rmqspark.client import shared
+from rmqspark.client.cluster import shared
 from rmqspark.datasource import RmqDataSource
 from rmqspark.errors import InvalidArgument, MissingExtra
 from rmqspark.source.schema import default_schema

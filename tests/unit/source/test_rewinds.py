@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rmqspark.broker.offsets import ConsumerOffsets
 from rmqspark.broker.resets import GroupQueue
-from rmqspark.client.capabilities import Capabilities
+from rmqspark.client.cluster.capabilities import Capabilities
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.bodies.admin import ResetOffsetBody
 from rmqspark.remoting.response import Response

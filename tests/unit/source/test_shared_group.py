@@ -20,8 +20,8 @@ from rmqspark.source.subscription import Subscription
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rmqspark.client.cluster_client import ClusterClient
-    from rmqspark.client.patience import Patience
+    from rmqspark.client.cluster.cluster_client import ClusterClient
+    from rmqspark.client.cluster.patience import Patience
     from rmqspark.message_queue import MessageQueue
     from rmqspark.source.membership import Membership
 

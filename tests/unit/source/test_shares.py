@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqspark.client.measuring import Extent
+from rmqspark.client.cluster.measuring import Extent
 from rmqspark.errors import Unreachable
 from rmqspark.model import MessageQueue
 from rmqspark.source.admission import Admission, Limits

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 from structlog.testing import capture_logs
 
-from rmqspark.client.coordinator import DECIDE_TIMEOUT_MS
+from rmqspark.client.spark.coordinator import DECIDE_TIMEOUT_MS
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import (
     FlushTimeout,

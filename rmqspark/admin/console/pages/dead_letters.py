@@ -12,7 +12,7 @@ from rmqspark.admin.console.snippets import Snippets
 from rmqspark.admin.console.tables import Column, table
 from rmqspark.admin.reads import dead_letters as look
 from rmqspark.admin.schemas.dead_letters import DeadLetterCountView
-from rmqspark.client.silence import Silence
+from rmqspark.client.cluster.silence import Silence
 
 if TYPE_CHECKING:
     from rmqspark.admin.console.frame import Frame

@@ -18,7 +18,7 @@ from rmqspark.admin.reads import groups as look
 from rmqspark.admin.reads import queries
 from rmqspark.admin.schemas.groups import GroupSummary
 from rmqspark.admin.schemas.queries import QuerySummary
-from rmqspark.client.silence import Silence
+from rmqspark.client.cluster.silence import Silence
 
 if TYPE_CHECKING:
     from rmqspark.admin.console.frame import Frame

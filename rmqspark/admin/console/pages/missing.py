@@ -12,7 +12,7 @@ from rmqspark.admin.console.nodes import Node, h
 from rmqspark.admin.console.shortcuts import PLACES
 from rmqspark.admin.console.words import nearest
 from rmqspark.admin.reads.names import all_names
-from rmqspark.client.silence import Silence
+from rmqspark.client.cluster.silence import Silence
 from rmqspark.errors import NotFound, RmqError
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from rmqspark.admin.console.snippets import Snippets
 from rmqspark.admin.console.tables import table
 from rmqspark.admin.reads import queries as look
 from rmqspark.admin.schemas.queries import QuerySummary
-from rmqspark.client.silence import Silence
+from rmqspark.client.cluster.silence import Silence
 
 if TYPE_CHECKING:
     from rmqspark.admin.console.frame import Frame

@@ -16,13 +16,13 @@ from rmqspark.admin.console.topic_forms import change_topic, delete_topic, send_
 from rmqspark.admin.reads import topics as look
 from rmqspark.admin.schemas.groups import GroupSummary
 from rmqspark.admin.schemas.topics import QueueView, SchemaView, TopicOnBrokerView, TopicView
-from rmqspark.client.silence import Silence
+from rmqspark.client.cluster.silence import Silence
 from rmqspark.errors import RmqError
 
 if TYPE_CHECKING:
     from rmqspark.admin.console.frame import Frame
     from rmqspark.admin.console.visits import Visit
-    from rmqspark.client.cluster_client import ClusterClient
+    from rmqspark.client.cluster.cluster_client import ClusterClient
 
 _SAMPLED = 1_000
 

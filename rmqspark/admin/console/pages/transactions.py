@@ -14,7 +14,7 @@ from rmqspark.admin.console.tables import Column, pager, table
 from rmqspark.admin.paging import Page, listed
 from rmqspark.admin.reads import transactions as look
 from rmqspark.admin.schemas.transactions import TransactionView
-from rmqspark.client.silence import Silence
+from rmqspark.client.cluster.silence import Silence
 from rmqspark.protocol.headers.txn import TxnOutcome
 
 if TYPE_CHECKING:

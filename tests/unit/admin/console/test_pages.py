@@ -33,7 +33,7 @@ from rmqspark.admin.schemas.messages import MessageView
 from rmqspark.admin.schemas.overview import OverviewView
 from rmqspark.admin.schemas.topics import TopicOnBrokerView, TopicSummary, TopicView
 from rmqspark.admin.schemas.transactions import BatchView, ProofView, TransactionView
-from rmqspark.client.descriptions import GroupDescription, GroupQueue
+from rmqspark.client.administration.descriptions import GroupDescription, GroupQueue
 from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.names import HALF_TOPIC
 from rmqspark.testing.manual_clock import ManualClock

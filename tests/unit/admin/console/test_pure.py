@@ -29,7 +29,7 @@ from rmqspark.admin.console.topic_forms import _properties, as_it_was, new_messa
 from rmqspark.admin.console.watch import Watch
 from rmqspark.admin.reads.messages import Wanted
 from rmqspark.admin.schemas.messages import MessageView
-from rmqspark.client.group_resets import QueueReset
+from rmqspark.client.administration.group_resets import QueueReset
 from rmqspark.errors import Unreachable
 from rmqspark.message_queue import MessageQueue
 from rmqspark.model import Message

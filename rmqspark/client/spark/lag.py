@@ -1,0 +1,95 @@
+"""How far a reader is behind: in messages, bytes and time, per queue and over all of them.
+
+One pull of one message answers everything about a queue: where it begins and ends, and since when the first message
+that was not read has been waiting. No request of stock brokers tells that time alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rmqspark.client.cluster.broker_client import NO_GROUP
+from rmqspark.errors import InvalidArgument, TopicNotFound
+from rmqspark.message_queue import MessageQueue
+from rmqspark.protocol.records.record import decode_record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from concurrent.futures import Future
+
+    from rmqspark.client.cluster.cluster_client import ClusterClient
+    from rmqspark.client.cluster.pull_request import PullResult
+
+
+@dataclass(frozen=True, slots=True)
+class QueueLag:
+    """One queue. `waiting_since_ms` and `waiting_bytes` are the store time and size of the first message that was not
+    read; None where there is none, or where it cannot be read."""
+
+    queue: MessageQueue
+    position: int
+    end: int
+    waiting_since_ms: int | None = None
+    waiting_bytes: int | None = None
+
+    @property
+    def messages(self) -> int:
+        return max(0, self.end - self.position)
+
+    def behind_ms(self, now_ms: int) -> int | None:
+        """For how long the first message that was not read has been stored; 0 where there is none."""
+        if not self.messages:
+            return 0
+        return None if self.waiting_since_ms is None else max(0, now_ms - self.waiting_since_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class LagFigures:
+    """Over all queues, as Spark names them. None where nothing is known."""
+
+    min_offsets: int | None = None
+    max_offsets: int | None = None
+    avg_offsets: float | None = None
+    estimated_total_bytes: int | None = None
+    max_ms: int | None = None
+
+
+def look(cluster: ClusterClient, positions: Mapping[MessageQueue, int]) -> list[QueueLag]:
+    """How far each queue is behind now, those left out that have gone since; all are asked before the first answer is
+    awaited. Raises RmqError."""
+    asked = [
+        (queue, position, cluster.broker(queue.broker_name).submit_pull(queue, position, group=NO_GROUP, max_count=1))
+        for queue, position in sorted(positions.items())
+    ]
+    answers = (_answer(queue, position, pull) for queue, position, pull in asked)
+    return [lag for lag in answers if lag is not None]
+
+
+def figures(queues: Iterable[QueueLag], now_ms: int) -> LagFigures:
+    """The whole of `queues`. Bytes are estimated: the messages of a queue are taken to be as large as its next one."""
+    lags = list(queues)
+    if not lags:
+        return LagFigures()
+    offsets = [lag.messages for lag in lags]
+    times = [behind for lag in lags if (behind := lag.behind_ms(now_ms)) is not None]
+    sizes = [lag.messages * lag.waiting_bytes for lag in lags if lag.messages and lag.waiting_bytes is not None]
+    unknown_size = any(lag.messages for lag in lags) and not sizes
+    return LagFigures(
+        min(offsets),
+        max(offsets),
+        sum(offsets) / len(offsets),
+        None if unknown_size else sum(sizes),
+        max(times, default=None),
+    )
+
+
+def _answer(queue: MessageQueue, position: int, pull: Future[PullResult]) -> QueueLag | None:
+    try:
+        result = pull.result()
+    except (TopicNotFound, InvalidArgument):
+        return None
+    if not result.records:
+        return QueueLag(queue, max(position, result.min_offset), result.max_offset)
+    record = decode_record(result.records)
+    return QueueLag(queue, position, result.max_offset, record.store_timestamp_ms, len(result.records))

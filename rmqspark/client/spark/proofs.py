@@ -1,0 +1,62 @@
+"""The proof that a query lost and doubled nothing: its batches as they were decided, and what does not add up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rmqspark.client.spark.audit import Finding, findings, resets, unwritten
+from rmqspark.client.spark.queries import check_named, find_query
+from rmqspark.client.spark.txn import audited_batches
+from rmqspark.errors import NotFound
+from rmqspark.protocol.bodies.txn import AuditedBatch
+
+if TYPE_CHECKING:
+    from rmqspark.client.cluster.cluster_client import ClusterClient
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """`findings` are faults. `resets` and `unwritten` are none: what was skipped or read again on purpose, and
+    versions that foreachBatch has not written."""
+
+    query: str
+    batches: Sequence[AuditedBatch]
+    findings: Sequence[Finding]
+    resets: Sequence[Finding]
+    unwritten: Sequence[Finding]
+
+    @property
+    def missing(self) -> int:
+        """Messages that no batch read."""
+        return sum(finding.messages for finding in self.findings if finding.kind == "gap")
+
+    @property
+    def doubled(self) -> int:
+        """Messages that more than one batch read, or wrote."""
+        return sum(finding.messages for finding in self.findings if finding.kind == "duplicate")
+
+
+def proof(client: ClusterClient, query: str) -> Proof:
+    """Of a query by its id, which is known for good, its name or group; or of a transactional id.
+
+    NotFound where no batch of it was committed exactly-once, or all that is known of them has expired.
+    """
+    batches = _batches(client, query)
+    return Proof(query, batches, findings(batches), resets(batches), unwritten(batches))
+
+
+def _batches(client: ClusterClient, query: str) -> list[AuditedBatch]:
+    """Those of this id, or of the query that brokers have heard of under this name lately."""
+    check_named(query)
+    batches = audited_batches(client, query_id=query) or audited_batches(client, transactional_id=query)
+    if not batches and (seen := find_query(client, query)) is not None:
+        batches = audited_batches(client, query_id=seen.known.queryId)
+    if not batches:
+        raise NotFound(
+            f"No batch of {query!r} is known that was committed exactly-once here.",
+            hint="It takes a query's id (the same after every restart), its name or group (rmq spark list), or a "
+            "transactional id (rmq txn list). What is known of a batch expires with the messages of its time.",
+        )
+    return batches

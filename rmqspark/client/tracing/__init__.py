@@ -1,0 +1,1 @@
+"""The way of one message, told by everybody who knows a part of it."""

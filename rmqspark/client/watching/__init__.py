@@ -1,0 +1,1 @@
+"""A cluster from moment to moment, for those who watch it: consoles, `rmq top`."""
