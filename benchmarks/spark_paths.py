@@ -86,7 +86,7 @@ def constant_batch(schema: StructType, body_bytes: int) -> Any:
     """An Arrow batch as the source makes them: real records of equal bodies, decoded."""
     from rmqspark.model import MessageQueue
     from rmqspark.protocol.records.record_batch import RecordBatch
-    from rmqspark.source.arrow import ArrowColumns, rows_of_a_batch
+    from rmqspark.source.values.arrow import ArrowColumns, rows_of_a_batch
 
     records = encoded_records(rows_of_a_batch(schema), body_bytes)
     return next(ArrowColumns(schema, MessageQueue("bench", "broker-a", 0)).batches(RecordBatch.from_sizes(*records)))

@@ -39,7 +39,7 @@ class RmqDataSource(DataSource):
     def schema(self) -> StructType:
         from rmqspark.source.catalog_tables import is_catalog_table, table_columns
         from rmqspark.source.options import read_options
-        from rmqspark.source.value_schema import default_read_schema
+        from rmqspark.source.values.value_schema import default_read_schema
 
         if is_catalog_table(self.options):
             return table_columns(self.options)
@@ -49,7 +49,7 @@ class RmqDataSource(DataSource):
         from rmqspark.source.catalog_tables import with_options_of_table
         from rmqspark.source.options import SourceOptions
         from rmqspark.source.reader import RmqReader
-        from rmqspark.source.value_schema import check_read_schema
+        from rmqspark.source.values.value_schema import check_read_schema
 
         options = SourceOptions.parse(with_options_of_table(schema, self.options), streaming=False)
         wanted = check_read_schema(schema, options.values)

@@ -37,8 +37,8 @@ def table_columns(options: Mapping[str, str]) -> StructType:
     """The columns of the table that is being made, which hold its options. Raises what a read with these raises, and
     NotSupported or InvalidArgument for what has no place in a table."""
     from rmqspark.source.options import read_options
-    from rmqspark.source.schema import default_schema
-    from rmqspark.source.value_schema import default_read_schema
+    from rmqspark.source.values.schema import default_schema
+    from rmqspark.source.values.value_schema import default_read_schema
 
     given = _options_of_table({name.lower(): value for name, value in options.items()})
     if not given:
@@ -98,7 +98,7 @@ def _holding(columns: StructType, options: dict[str, str]) -> StructType:
 
 
 def _never_null(field: StructField) -> StructField:
-    from rmqspark.source.schema import COLUMNS
+    from rmqspark.source.values.schema import COLUMNS
 
     is_body = field.name == "body" and field.dataType == COLUMNS["body"]
     return StructField(field.name, field.dataType, nullable=False) if is_body else field

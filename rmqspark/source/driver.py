@@ -9,24 +9,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqspark.client.cluster.shared import shared_client
-from rmqspark.source.cluster_view import ClusterView
-from rmqspark.source.columns import check_bad_records
-from rmqspark.source.dealing import check_task_size, split, together
-from rmqspark.source.group import GroupProgress
-from rmqspark.source.ownership import WholeGroup
+from rmqspark.source.groups.group import GroupProgress
+from rmqspark.source.groups.ownership import WholeGroup
 from rmqspark.source.partitions import Holder, QueuePartition
-from rmqspark.source.planner import range_in, ranges
-from rmqspark.source.progress import Progress
-from rmqspark.source.rewinds import Rewinds
-from rmqspark.source.start import resolve
+from rmqspark.source.planning.cluster_view import ClusterView
+from rmqspark.source.planning.dealing import check_task_size, split, together
+from rmqspark.source.planning.planner import range_in, ranges
+from rmqspark.source.planning.progress import Progress
+from rmqspark.source.planning.rewinds import Rewinds
+from rmqspark.source.planning.start import resolve
+from rmqspark.source.tasks.columns import check_bad_records
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import InputPartition
 
     from rmqspark.client.cluster.cluster_client import ClusterClient
+    from rmqspark.source.groups.ownership import Ownership
     from rmqspark.source.offsets import Offsets
     from rmqspark.source.options import SourceOptions
-    from rmqspark.source.ownership import Ownership
     from rmqspark.source.queue_range import QueueRange
 
 
@@ -67,8 +67,8 @@ def stream_partitions(options: SourceOptions, progress: Progress, start: Offsets
 def _ownership(client: ClusterClient, options: SourceOptions) -> Ownership:
     if options.sharing is None:
         return WholeGroup(GroupProgress(client, enabled=options.commit_offsets))
-    from rmqspark.source.shared import SharedGroup  # few queries share their group
-    from rmqspark.source.termination import exit_when_terminated
+    from rmqspark.source.groups.shared import SharedGroup  # few queries share their group
+    from rmqspark.source.planning.termination import exit_when_terminated
 
     exit_when_terminated()
     return SharedGroup(client, options, options.sharing)
@@ -85,7 +85,7 @@ def _partitions(
     asked = options.for_tasks._replace(reads_for=holder.group or options.group, silent=silent)
     direct: list[InputPartition] = []
     if options.read_mode == "direct":
-        from rmqspark.source.direct import plan_direct  # brings the store, which few queries need
+        from rmqspark.source.planning.direct_plan import plan_direct  # brings the store, which few queries need
 
         direct, planned = plan_direct(client, planned, options, holder, asked)
     limits = {"at_least": options.min_partitions, "max_records": options.max_records_per_partition}

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from rmqspark.message_queue import MessageQueue
     from rmqspark.source.offsets import Offsets, StoreIdentity
-    from rmqspark.source.planner import Snapshot
+    from rmqspark.source.planning.planner import Snapshot
     from rmqspark.source.queue_range import QueueRange
 
 HINT = "To go on without it, restart the query with failOnDataLoss=false."

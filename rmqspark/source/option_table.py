@@ -17,13 +17,13 @@ from rmqspark.options import (
 )
 from rmqspark.protocol.names import check_group
 from rmqspark.rebalance.strategies import read_strategy
-from rmqspark.source.dealing import MOST_PARTITIONS
 from rmqspark.source.expressions import sql_expression, tag_expression
 from rmqspark.source.kafka_names import KAFKA_NAMES
 from rmqspark.source.other_names import OTHER_NAMES
+from rmqspark.source.planning.dealing import MOST_PARTITIONS
 from rmqspark.source.positions import read_assignment, read_end, read_start, read_start_time, read_times
 from rmqspark.source.subscription import read_pattern, read_topics
-from rmqspark.source.value_options import VALUE_OPTIONS
+from rmqspark.source.values.value_options import VALUE_OPTIONS
 
 SOURCE_OPTIONS = OptionTable(
     owner="source",

@@ -14,8 +14,9 @@ from rmqspark.errors import InvalidArgument
 from rmqspark.message_queue import MessageQueue
 from rmqspark.options import exclusive
 from rmqspark.remoting.access import OPEN, Access
-from rmqspark.source.admission import DEFAULT_MAX_DELAY_MS, Limits
+from rmqspark.source.groups.sharing import Sharing
 from rmqspark.source.option_table import SOURCE_OPTIONS
+from rmqspark.source.planning.admission import DEFAULT_MAX_DELAY_MS, Limits
 from rmqspark.source.positions import (
     EARLIEST_MARK,
     ENDING_TIMES,
@@ -30,10 +31,9 @@ from rmqspark.source.positions import (
     check_order,
 )
 from rmqspark.source.retry import RetryPolicy
-from rmqspark.source.sharing import Sharing
 from rmqspark.source.subscription import Subscription
 from rmqspark.source.task_options import TaskOptions
-from rmqspark.source.value_options import ValueOptions
+from rmqspark.source.values.value_options import ValueOptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from rmqspark.source.options import SourceOptions
-    from rmqspark.source.progress import Progress
+    from rmqspark.source.planning.progress import Progress
 
 
 class RmqReader(Travelling, DataSourceReader):
@@ -50,7 +50,7 @@ class RmqReader(Travelling, DataSourceReader):
         return batch_partitions(self._options)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        from rmqspark.source.task import read
+        from rmqspark.source.tasks.task import read
 
         return read(partition, self._schema)
 
@@ -73,7 +73,7 @@ class RmqStreamReader(Travelling, DataSourceStreamReader, SupportsTriggerAvailab
     @cached_property
     def _options(self) -> SourceOptions:
         from rmqspark.source.options import SourceOptions
-        from rmqspark.source.value_schema import check_read_schema
+        from rmqspark.source.values.value_schema import check_read_schema
 
         options = SourceOptions.parse(self._given, streaming=True)
         check_read_schema(self._schema, options.values)
@@ -119,7 +119,7 @@ class RmqStreamReader(Travelling, DataSourceStreamReader, SupportsTriggerAvailab
         return stream_partitions(self._options, self._progress, Offsets.from_json(start), Offsets.from_json(end))
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        from rmqspark.source.task import read_of_batch
+        from rmqspark.source.tasks.task import read_of_batch
 
         return read_of_batch(partition, self._schema)
 

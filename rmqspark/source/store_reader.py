@@ -14,15 +14,15 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from rmqspark.clock import SystemClock
 from rmqspark.errors import StoreError
-from rmqspark.source.choice import Choice
-from rmqspark.source.columns import columns_of
-from rmqspark.source.dealing import check_task_size, split
-from rmqspark.source.direct import limits_of
-from rmqspark.source.log_plan import stretches
 from rmqspark.source.loss import DAMAGED, lose
+from rmqspark.source.planning.dealing import check_task_size, split
+from rmqspark.source.planning.log_plan import stretches
+from rmqspark.source.planning.start import resolve
+from rmqspark.source.planning.stored_queues import StoredQueues
 from rmqspark.source.queue_range import QueueRange
-from rmqspark.source.start import resolve
-from rmqspark.source.stored_queues import StoredQueues
+from rmqspark.source.tasks.choice import Choice
+from rmqspark.source.tasks.columns import columns_of
+from rmqspark.source.tasks.direct import limits_of
 from rmqspark.spark_worker import settle
 from rmqspark.store.direct.read import Unread, Wanted, read_ranges
 from rmqspark.store.direct.tails import Tail

@@ -12,7 +12,7 @@ from rmqspark.remoting.access import OPEN, Access
 from rmqspark.source.retry import RetryPolicy
 
 if TYPE_CHECKING:
-    from rmqspark.source.value_options import ValueOptions
+    from rmqspark.source.values.value_options import ValueOptions
 
 
 class TaskOptions(NamedTuple):

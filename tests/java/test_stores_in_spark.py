@@ -13,8 +13,8 @@ from rmqspark.client.admin import AdminClient
 from rmqspark.client.producer import Producer
 from rmqspark.model import Message
 from rmqspark.source.options import SourceOptions
-from rmqspark.source.schema import COLUMNS
 from rmqspark.source.store_reader import RmqStoreReader
+from rmqspark.source.values.schema import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

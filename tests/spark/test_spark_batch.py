@@ -12,7 +12,7 @@ from pyspark.sql import Row
 from rmqspark.client.producer import Producer
 from rmqspark.clock import SystemClock
 from rmqspark.model import Message
-from rmqspark.source.schema import default_schema
+from rmqspark.source.values.schema import default_schema
 
 if TYPE_CHECKING:
     from conftest import Topic

@@ -12,7 +12,7 @@ from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.client.cluster.group_reading import Member
 from rmqspark.model import MessageQueue
 from rmqspark.rebalance.strategies import Strategy
-from rmqspark.source.membership import Membership
+from rmqspark.source.groups.membership import Membership
 from rmqspark.testing import cluster
 
 from .checkpoints import offset_of

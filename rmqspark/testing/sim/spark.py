@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqspark.source import task
-from rmqspark.source.report import tell
+from rmqspark.source.tasks import task
+from rmqspark.source.tasks.report import tell
 from rmqspark.testing.sim.expired import messages_of
 from rmqspark.testing.sim.plots import PlacesAndReaders, names_in
 from rmqspark.testing.sim.readers import QueueReader

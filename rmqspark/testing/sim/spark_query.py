@@ -25,7 +25,7 @@ from rmqspark.sink.commit import abort, commit
 from rmqspark.sink.options import SinkOptions
 from rmqspark.sink.transaction_options import TransactionOptions
 from rmqspark.source.reader import RmqStreamReader
-from rmqspark.source.task import read_of_batch
+from rmqspark.source.tasks.task import read_of_batch
 from rmqspark.streaming_batch import StreamingBatch
 from rmqspark.testing.history import content_of
 from rmqspark.testing.sim.processes import SimProcess

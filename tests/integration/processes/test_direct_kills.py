@@ -13,10 +13,11 @@ from rmqspark.client.producer import Producer
 from rmqspark.clock import SystemClock
 from rmqspark.errors import Unreachable
 from rmqspark.model import Message, MessageQueue
-from rmqspark.source import direct
 from rmqspark.source.options import RetryPolicy, SourceOptions, Subscription
 from rmqspark.source.partitions import Holder
+from rmqspark.source.planning import direct_plan
 from rmqspark.source.queue_range import QueueRange
+from rmqspark.source.tasks import direct
 
 from .servers import UpProcess
 
@@ -57,7 +58,7 @@ def plan(up: UpProcess) -> DirectPartition:
     queues = [MessageQueue("orders", "broker-a", queue_id) for queue_id in range(QUEUES)]
     broker = client.broker("broker-a")
     ranges = [QueueRange(queue, 0, broker.max_offset("orders", queue.queue_id)) for queue in queues]
-    (partition,), others = direct.plan_direct(client, ranges, options(up), Holder(), options(up).for_tasks)
+    (partition,), others = direct_plan.plan_direct(client, ranges, options(up), Holder(), options(up).for_tasks)
     assert not others
     return partition  # type: ignore[return-value]
 

@@ -29,7 +29,7 @@ from rmqspark.sink.task import WriteTask
 from rmqspark.sink.transaction_options import TransactionOptions
 from rmqspark.source.partitions import QueueLease
 from rmqspark.source.queue_range import QueueRange
-from rmqspark.source.report import tell
+from rmqspark.source.tasks.report import tell
 from rmqspark.streaming_batch import StreamingBatch
 from rmqspark.testing import LocalCluster, assert_exactly_once, cluster, crash_at, in_process
 from rmqspark.testing.rmq import Rmq

@@ -10,10 +10,16 @@ from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.errors import ServerFault, TopicNotFound
 from rmqspark.model import MessageQueue
-from rmqspark.source.bad_records import BATCH_BYTES, MAX_SENT_BYTES, BadRecord, BadRecords, check_bad_records_topic
 from rmqspark.source.options import RetryPolicy, SourceOptions
 from rmqspark.source.reader import RmqReader
-from rmqspark.source.value_schema import check_read_schema
+from rmqspark.source.values.bad_records import (
+    BATCH_BYTES,
+    MAX_SENT_BYTES,
+    BadRecord,
+    BadRecords,
+    check_bad_records_topic,
+)
+from rmqspark.source.values.value_schema import check_read_schema
 from rmqspark.testing.manual_clock import ManualClock
 
 if TYPE_CHECKING:

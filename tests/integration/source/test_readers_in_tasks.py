@@ -12,10 +12,10 @@ from pyspark.sql.types import StructType
 from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.client.spark.txn import reported_inputs
 from rmqspark.datasource import RmqDataSource
-from rmqspark.source import report, task
 from rmqspark.source.options import SourceOptions
 from rmqspark.source.partitions import Holder, QueuePartition
 from rmqspark.source.queue_range import QueueRange
+from rmqspark.source.tasks import report, task
 from rmqspark.streaming_batch import StreamingBatch
 from rmqspark.testing import cluster
 from rmqspark.testing.manual_clock import ManualClock

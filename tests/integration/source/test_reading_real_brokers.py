@@ -16,21 +16,21 @@ from rmqspark.client.producer import Producer
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import HandshakeFailed, InvalidArgument, NoPermission, NotSupported, TopicNotFound, Unreachable
 from rmqspark.model import Message, MessageQueue, SendStatus
-from rmqspark.source.admission import Limits
-from rmqspark.source.cluster_view import MAX_AGE_MS, ROUTE_MAX_AGE_MS, ClusterView
-from rmqspark.source.fetch import fetch
-from rmqspark.source.fetch_together import fetch_together
-from rmqspark.source.group import AGAIN_MS, GroupProgress
+from rmqspark.source.groups.group import AGAIN_MS, GroupProgress
+from rmqspark.source.groups.ownership import WholeGroup
+from rmqspark.source.groups.shared import SharedGroup
 from rmqspark.source.offsets import Offsets
 from rmqspark.source.options import RetryPolicy, SourceOptions, Subscription
-from rmqspark.source.ownership import WholeGroup
-from rmqspark.source.planner import range_in, ranges
+from rmqspark.source.planning.admission import Limits
+from rmqspark.source.planning.cluster_view import MAX_AGE_MS, ROUTE_MAX_AGE_MS, ClusterView
+from rmqspark.source.planning.planner import range_in, ranges
+from rmqspark.source.planning.progress import Progress
+from rmqspark.source.planning.rewinds import Rewinds
 from rmqspark.source.positions import Earliest
-from rmqspark.source.progress import Progress
 from rmqspark.source.queue_range import QueueRange
-from rmqspark.source.rewinds import Rewinds
-from rmqspark.source.shared import SharedGroup
 from rmqspark.source.task_options import TaskOptions
+from rmqspark.source.tasks.fetch import fetch
+from rmqspark.source.tasks.fetch_together import fetch_together
 from rmqspark.testing import cluster
 from rmqspark.testing.manual_clock import ManualClock
 
@@ -41,8 +41,8 @@ from ..silent_broker import silent_broker
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqspark.source.ownership import Ownership
-    from rmqspark.source.planner import Snapshot
+    from rmqspark.source.groups.ownership import Ownership
+    from rmqspark.source.planning.planner import Snapshot
     from rmqspark.testing import LocalCluster
 
 pytestmark = pytest.mark.integration

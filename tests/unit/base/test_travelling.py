@@ -18,8 +18,8 @@ from rmqspark.sink.at_least_once import RowsWritten
 from rmqspark.sink.attempt import Attempt, AttemptWritten
 from rmqspark.source.partitions import DirectPartition, QueueLease, QueuePartition, StorePlace
 from rmqspark.source.queue_range import QueueRange
-from rmqspark.source.schema import default_schema
 from rmqspark.source.task_options import TaskOptions
+from rmqspark.source.values.schema import default_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -22,8 +22,8 @@ from rmqspark.protocol.records.record import encode_record
 from rmqspark.protocol.records.record_batch import RecordBatch
 from rmqspark.protocol.records.unique_keys import IdRange
 from rmqspark.sink.rows import Rows
-from rmqspark.source.arrow import ArrowColumns
-from rmqspark.source.schema import default_schema
+from rmqspark.source.values.arrow import ArrowColumns
+from rmqspark.source.values.schema import default_schema
 from rmqspark.store.config import StoreConfig
 from rmqspark.store.message_store import MessageStore
 from rmqspark.store.posix_files import PosixFileSystem

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql.types import StructType
 
 from rmqspark.client.browsing.body_schema import Sample, ddl, kind_of, merged, one_case
-from rmqspark.source.json_bodies import JsonBodies
+from rmqspark.source.values.json_bodies import JsonBodies
 
 
 def sample(*bodies: bytes) -> Sample:

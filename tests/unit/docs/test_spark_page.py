@@ -11,7 +11,7 @@ import pytest
 from rmqspark.sink.option_table import SINK_OPTIONS
 from rmqspark.sink.schema import WRITTEN_COLUMNS
 from rmqspark.source.option_table import SOURCE_OPTIONS
-from rmqspark.source.schema import COLUMNS
+from rmqspark.source.values.schema import COLUMNS
 
 if TYPE_CHECKING:
     from rmqspark.options import OptionTable

@@ -7,7 +7,7 @@ import sys
 
 _ASK = """
 import sys
-import rmqspark.broker.broker, rmqspark.client.pull_consumer, rmqspark.source.fetch, rmqspark.source.options
+import rmqspark.broker.broker, rmqspark.client.pull_consumer, rmqspark.source.tasks.fetch, rmqspark.source.options
 print([name for name in sys.modules if name.startswith(("lark", "rmqspark.protocol.sql"))])
 """
 

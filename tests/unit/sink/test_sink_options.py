@@ -12,7 +12,7 @@ from rmqspark.sink.options import SinkOptions
 from rmqspark.sink.schema import check_columns
 from rmqspark.sink.transaction_options import TransactionOptions
 from rmqspark.sink.writer import check_write
-from rmqspark.source.schema import default_schema
+from rmqspark.source.values.schema import default_schema
 
 
 def test_everything_that_can_be_set() -> None:

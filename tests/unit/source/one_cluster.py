@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from rmqspark.client.cluster.measuring import Extent
 from rmqspark.entropy import SystemEntropy
 from rmqspark.model import MessageQueue
+from rmqspark.source.groups.ownership import WholeGroup
 from rmqspark.source.offsets import Offsets, StoreIdentity
 from rmqspark.source.options import RetryPolicy, SourceOptions, Subscription
-from rmqspark.source.ownership import WholeGroup
-from rmqspark.source.planner import Snapshot
-from rmqspark.source.progress import Progress
+from rmqspark.source.planning.planner import Snapshot
+from rmqspark.source.planning.progress import Progress
 from rmqspark.testing.manual_clock import ManualClock
 
 if TYPE_CHECKING:

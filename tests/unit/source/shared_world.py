@@ -32,17 +32,17 @@ from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.faults import to_response
 from rmqspark.rebalance.handover import Steps
 from rmqspark.remoting.response import Response
-from rmqspark.source.admission import Limits
-from rmqspark.source.leases import make_sure
+from rmqspark.source.groups.shared import SharedGroup
+from rmqspark.source.groups.sharing import Sharing
 from rmqspark.source.offsets import Offsets, StoreIdentity
 from rmqspark.source.options import RetryPolicy, SourceOptions, Subscription
 from rmqspark.source.partitions import Holder
-from rmqspark.source.planner import Snapshot, ranges
-from rmqspark.source.progress import Progress
+from rmqspark.source.planning.admission import Limits
+from rmqspark.source.planning.planner import Snapshot, ranges
+from rmqspark.source.planning.progress import Progress
+from rmqspark.source.planning.rewinds import Rewinds
 from rmqspark.source.queue_range import QueueRange
-from rmqspark.source.rewinds import Rewinds
-from rmqspark.source.shared import SharedGroup
-from rmqspark.source.sharing import Sharing
+from rmqspark.source.tasks.leases import make_sure
 from rmqspark.testing.manual_clock import ManualClock
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from rmqspark.protocol.records.message_id import offset_msg_id, pack_host
 from rmqspark.protocol.records.properties import encode_properties
 from rmqspark.protocol.records.record import SysFlag, encode_record
 from rmqspark.protocol.records.record_batch import RecordBatch
-from rmqspark.source.arrow import INFLATED_BYTES, NARROW_ROWS, ArrowColumns
-from rmqspark.source.schema import COLUMNS, check_schema, default_schema
+from rmqspark.source.values.arrow import INFLATED_BYTES, NARROW_ROWS, ArrowColumns
+from rmqspark.source.values.schema import COLUMNS, check_schema, default_schema
 
 QUEUE = MessageQueue("orders", "broker-a", 3)
 HOST = pack_host("10.1.2.3", 10911)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqspark.source.arrow_spans import binaries, numbers, repeated
+from rmqspark.source.values.arrow_spans import binaries, numbers, repeated
 
 
 @given(st.lists(st.binary(max_size=40), max_size=20))
@@ -50,8 +50,8 @@ from rmqspark.protocol.records.message_id import pack_host
 from rmqspark.protocol.records.properties import encode_properties
 from rmqspark.protocol.records.record import SysFlag, encode_record
 from rmqspark.protocol.records.record_batch import RecordBatch
-from rmqspark.source.arrow import ArrowColumns
-from rmqspark.source.schema import default_schema
+from rmqspark.source.values.arrow import ArrowColumns
+from rmqspark.source.values.schema import default_schema
 host = pack_host("10.1.2.3", 10911)
 properties = encode_properties({"UNIQ_KEY": "U" * 32, "TAGS": "paid", "region": "eu"})
 common = dict(topic="t", queue_id=0, store_host=host, born_host=host, properties=properties)

@@ -9,7 +9,7 @@ from rmqspark.client.spark.audit import findings, resets
 from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.bodies.txn import AuditedBatch, InputRange
 from rmqspark.source.offsets import Offsets, StoreIdentity
-from rmqspark.source.planner import Snapshot, advance, needing_begin, ranges
+from rmqspark.source.planning.planner import Snapshot, advance, needing_begin, ranges
 
 QUEUE = MessageQueue("t", "broker-a", 0)
 

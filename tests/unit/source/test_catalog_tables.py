@@ -8,7 +8,7 @@ from pyspark.sql.types import StructType
 from rmqspark.errors import InvalidArgument, NotSupported, RmqError
 from rmqspark.source.catalog_tables import check_insert, is_catalog_table, table_columns, with_options_of_table
 from rmqspark.source.options import SourceOptions
-from rmqspark.source.schema import check_schema, default_schema
+from rmqspark.source.values.schema import check_schema, default_schema
 
 ORDERS = {"namesrv": "h:1", "subscribe": "orders", "tags": "paid", "startingtimestamp": "-1h"}
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from rmqspark.errors import InvalidArgument
 from rmqspark.model import MessageQueue
-from rmqspark.source.dealing import FEW_TASKS, TASK_RECORDS, check_task_size, split, together
 from rmqspark.source.driver import _partitions
 from rmqspark.source.options import SourceOptions
 from rmqspark.source.partitions import Holder
+from rmqspark.source.planning.dealing import FEW_TASKS, TASK_RECORDS, check_task_size, split, together
 from rmqspark.source.queue_range import QueueRange
 
 

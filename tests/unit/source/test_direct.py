@@ -26,10 +26,11 @@ from rmqspark.protocol.java_hash import tags_code
 from rmqspark.protocol.records.properties import encode_properties
 from rmqspark.protocol.records.record import encode_record
 from rmqspark.protocol.sql.filter import SqlFilter
-from rmqspark.source import direct, log_plan, task
 from rmqspark.source.options import RetryPolicy, SourceOptions, Subscription
 from rmqspark.source.partitions import DirectPartition, Holder, QueueLease
+from rmqspark.source.planning import direct_plan, log_plan
 from rmqspark.source.queue_range import QueueRange
+from rmqspark.source.tasks import direct, task
 from rmqspark.store.config import StoreConfig
 from rmqspark.store.draft import Draft
 from rmqspark.store.message_store import MessageStore
@@ -126,6 +127,7 @@ def broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
         made.send("u", 5, f"d{number}")
     monkeypatch.setattr(direct, "shared_client", lambda namesrv, access: made)
     monkeypatch.setattr(direct, "_said", set())
+    monkeypatch.setattr(direct_plan, "_said", set())
     yield made
     made.store.close()
 
@@ -144,7 +146,7 @@ def ranges(broker: Broker) -> list[QueueRange]:
 
 def plan(broker: Broker, **given: Any) -> list[DirectPartition]:
     client: ClusterClient = broker  # type: ignore[assignment]
-    partitions, others = direct.plan_direct(
+    partitions, others = direct_plan.plan_direct(
         client, ranges(broker), options(**given), Holder("billing"), options(**given).for_tasks
     )
     assert not others
@@ -270,7 +272,7 @@ def test_another_store_is_not_read_and_that_is_said_once(
             (copy / "commitlog" / ("0" * 20)).write_bytes(bytes(5000))
             place = place._replace(path=str(copy))
     elsewhere = replace(partition, place=place)
-    with caplog.at_level(logging.WARNING, "rmqspark.source.direct"):
+    with caplog.at_level(logging.WARNING, "rmqspark.source"):
         assert sorted(read(elsewhere)) == everything()
         assert sorted(read(elsewhere)) == everything()
     (warning,) = caplog.records
@@ -286,10 +288,10 @@ def test_what_was_planned_over_another_store_is_the_broker_s_to_tell_of(broker: 
     chosen = options(min_partitions=at_least)
     before, *now = ranges(broker)
     wanted = [before._replace(store_id="another"), *(each._replace(store_id=broker.store.store_id) for each in now)]
-    partitions, others = direct.plan_direct(client, wanted, chosen, Holder(), chosen.for_tasks)
+    partitions, others = direct_plan.plan_direct(client, wanted, chosen, Holder(), chosen.for_tasks)
     read_here = [row for each in partitions if isinstance(each, DirectPartition) for row in read(each)]
     assert (others, sorted(read_here)) == (wanted[:1], [row for row in everything() if row[1]])
-    assert direct.plan_direct(client, wanted[:1], chosen, Holder(), chosen.for_tasks) == ([], wanted[:1])
+    assert direct_plan.plan_direct(client, wanted[:1], chosen, Holder(), chosen.for_tasks) == ([], wanted[:1])
 
 
 def test_where_the_driver_finds_no_store_tasks_look_for_it(broker: Broker, tmp_path: Path) -> None:
@@ -311,8 +313,8 @@ def test_brokers_that_cannot_say_where_their_store_is(
     """A stock broker, or one that is down just now: its queues are planned as without direct reads."""
     broker.store_path, broker.is_dead = "", kind == "dead"
     client: Any = broker
-    with caplog.at_level(logging.WARNING, "rmqspark.source.direct"):
-        partitions, others = direct.plan_direct(client, ranges(broker), options(), Holder(), options().for_tasks)
+    with caplog.at_level(logging.WARNING, "rmqspark.source"):
+        partitions, others = direct_plan.plan_direct(client, ranges(broker), options(), Holder(), options().for_tasks)
     assert (partitions, others) == ([], ranges(broker))
     assert len(caplog.records) == 1
 
@@ -380,7 +382,9 @@ def test_a_member_of_a_shared_group_reads_under_its_leases(broker: Broker) -> No
     leases = {wanted.queue: 10 + number for number, wanted in enumerate(ranges(broker))}
     client: ClusterClient = broker  # type: ignore[assignment]
     holder = Holder("billing", "me", leases)
-    partitions, _ = direct.plan_direct(client, ranges(broker), options(min_partitions=4), holder, options().for_tasks)
+    partitions, _ = direct_plan.plan_direct(
+        client, ranges(broker), options(min_partitions=4), holder, options().for_tasks
+    )
     assert len(partitions) >= 3
     for partition in partitions:
         assert isinstance(partition, DirectPartition)
@@ -401,6 +405,6 @@ def test_a_worker_settles_whatever_it_reads(broker: Broker, monkeypatch: pytest.
 
 def test_reading_through_the_broker_brings_no_store() -> None:
     """Tasks that do not read files do not load what reads them."""
-    parts = "rmqspark.source.driver, rmqspark.source.task"
+    parts = "rmqspark.source.driver, rmqspark.source.tasks.task"
     ask = f"import sys, {parts}; print([name for name in sys.modules if 'rmqspark.store' in name])"
     assert subprocess.run([sys.executable, "-c", ask], capture_output=True, check=True, text=True).stdout == "[]\n"

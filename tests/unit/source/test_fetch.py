@@ -27,10 +27,10 @@ from rmqspark.errors import (
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.records.properties import encode_properties
 from rmqspark.protocol.records.record import encode_record
-from rmqspark.source.fetch import fetch
 from rmqspark.source.queue_range import QueueRange
 from rmqspark.source.retry import RetryPolicy
 from rmqspark.source.task_options import TaskOptions
+from rmqspark.source.tasks.fetch import fetch
 from rmqspark.testing.manual_clock import ManualClock
 
 if TYPE_CHECKING:

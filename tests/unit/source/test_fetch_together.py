@@ -26,10 +26,10 @@ from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.records.properties import encode_properties
 from rmqspark.protocol.records.record import encode_record
 from rmqspark.remoting.response import Response
-from rmqspark.source.fetch_together import fetch_together
 from rmqspark.source.queue_range import QueueRange
 from rmqspark.source.retry import RetryPolicy
 from rmqspark.source.task_options import TaskOptions
+from rmqspark.source.tasks.fetch_together import fetch_together
 from rmqspark.testing.manual_clock import ManualClock
 
 if TYPE_CHECKING:

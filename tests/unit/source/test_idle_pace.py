@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rmqspark.source.idle_pace import IdlePace
 from rmqspark.source.offsets import Offsets
+from rmqspark.source.planning.idle_pace import IdlePace
 from rmqspark.testing.manual_clock import ManualClock
 
 from .one_cluster import Q0

@@ -18,7 +18,7 @@ from rmqspark.remoting.response import Response
 from rmqspark.source.offsets import Offsets
 from rmqspark.source.partitions import Holder, QueueLease
 from rmqspark.source.queue_range import QueueRange
-from rmqspark.source.report import report, tell
+from rmqspark.source.tasks.report import report, tell
 from rmqspark.streaming_batch import StreamingBatch, streaming_batch
 from rmqspark.testing.manual_clock import ManualClock
 

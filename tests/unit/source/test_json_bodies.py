@@ -31,12 +31,12 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from rmqspark.source.json_bodies import BLOCK_ROWS, JsonBodies
+from rmqspark.source.values.json_bodies import BLOCK_ROWS, JsonBodies
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
-    from rmqspark.source.json_bodies import Parsed
+    from rmqspark.source.values.json_bodies import Parsed
 
 
 def fields(**kinds: DataType) -> StructType:

@@ -12,9 +12,9 @@ from rmqspark.model import MessageQueue
 from rmqspark.options import Moment
 from rmqspark.sink.option_table import SINK_OPTIONS
 from rmqspark.sink.schema import WRITTEN_COLUMNS
-from rmqspark.source.admission import Limits
 from rmqspark.source.option_table import SOURCE_OPTIONS
 from rmqspark.source.options import RetryPolicy, SourceOptions
+from rmqspark.source.planning.admission import Limits
 from rmqspark.source.positions import ENDING_OFFSETS, ENDING_TIMES, AtOffsets, AtTime, AtTimes, Earliest, Latest
 
 Q0 = MessageQueue("t", "broker-a", 0)

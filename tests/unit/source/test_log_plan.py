@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rmqspark.model import MessageQueue
-from rmqspark.source import log_plan
+from rmqspark.source.planning import log_plan
 from rmqspark.source.queue_range import QueueRange
 from rmqspark.store.queues.consume_queue import ENTRY_DTYPE
 

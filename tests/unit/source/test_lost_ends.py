@@ -20,7 +20,7 @@ from rmqspark.model import MessageQueue
 from rmqspark.source.loss import Loss
 from rmqspark.source.offsets import Offsets
 from rmqspark.source.options import Subscription
-from rmqspark.source.planner import range_in, ranges
+from rmqspark.source.planning.planner import range_in, ranges
 
 from .one_cluster import Q0, Q1, STORE, Cluster, at, progress
 

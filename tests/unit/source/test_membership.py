@@ -18,8 +18,8 @@ from rmqspark.model import MessageQueue
 from rmqspark.protocol.bodies.client import GroupLeasesAnswerBody, GroupLeasesBody, HeartbeatData
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.remoting.response import Response
-from rmqspark.source.membership import BEATS_IN_A_LEASE, LONGEST_PAUSE_S, Membership
-from rmqspark.source.termination import exit_when_terminated
+from rmqspark.source.groups.membership import BEATS_IN_A_LEASE, LONGEST_PAUSE_S, Membership
+from rmqspark.source.planning.termination import exit_when_terminated
 from rmqspark.testing.manual_clock import ManualClock
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rmqspark.errors import InvalidArgument
 from rmqspark.model import MessageQueue
 from rmqspark.source.offsets import Offsets, StoreIdentity
-from rmqspark.source.planner import ranges
+from rmqspark.source.planning.planner import ranges
 
 DOCUMENT = {
     "group": "billing",

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from rmqspark.model import MessageQueue
-from rmqspark.source.dealing import split
 from rmqspark.source.loss import shrunken
 from rmqspark.source.offsets import Offsets, StoreIdentity
-from rmqspark.source.planner import Snapshot, advance, needing_begin, range_in, ranges
+from rmqspark.source.planning.dealing import split
+from rmqspark.source.planning.planner import Snapshot, advance, needing_begin, range_in, ranges
 from rmqspark.source.queue_range import QueueRange
 
 Q0, Q1, Q2 = (MessageQueue("t", "broker-a", queue_id) for queue_id in range(3))

@@ -11,10 +11,11 @@ import pytest
 from rmqspark.errors import BrokerNotRegistered, DataLoss, InvalidArgument, InvalidQueue, Unreachable
 from rmqspark.model import MessageQueue
 from rmqspark.options import Moment
-from rmqspark.source.admission import Limits
 from rmqspark.source.offsets import Offsets, StoreIdentity
 from rmqspark.source.options import SourceOptions, Subscription
-from rmqspark.source.planner import Snapshot, range_in, ranges
+from rmqspark.source.planning.admission import Limits
+from rmqspark.source.planning.planner import Snapshot, range_in, ranges
+from rmqspark.source.planning.start import resolve
 from rmqspark.source.positions import (
     LATEST_MARK,
     AtOffsets,
@@ -26,7 +27,6 @@ from rmqspark.source.positions import (
     Latest,
     Position,
 )
-from rmqspark.source.start import resolve
 from rmqspark.testing.manual_clock import ManualClock
 
 from .one_cluster import EVERY, Q0, Q1, STORE, Cluster, at, progress

@@ -13,17 +13,31 @@ _PLAN_READING = (
     "pickle.dumps(D({'subscribe': 't'}).streamReader(BODY))"
 )
 _FOR_FEW = ("lz4", "zstandard", "rmqspark.model", "rmqspark.protocol.bodies.admin", "rmqspark.rebalance.handover")
-_OPTIONS = ("rmqspark.options", "rmqspark.source.options", "rmqspark.source.positions", "rmqspark.source.sharing")
+_OPTIONS = (
+    "rmqspark.options",
+    "rmqspark.source.options",
+    "rmqspark.source.positions",
+    "rmqspark.source.groups.sharing",
+)
 _PLAN_WRITING = "from rmqspark.datasource import RmqDataSource as D; D({'topic': 't'}).streamWriter(BODY, False)"
 
 
 @pytest.mark.parametrize(
     ("does", "needs_not"),
     [
-        (_PLAN_READING, (_CLIENT, "rmqspark.source.progress", "rmqspark.source.task", "msgspec", *_OPTIONS)),
+        (
+            _PLAN_READING,
+            (_CLIENT, "rmqspark.source.planning.progress", "rmqspark.source.tasks.task", "msgspec", *_OPTIONS),
+        ),
         (_PLAN_WRITING, (_CLIENT, "rmqspark.sink.commit", "rmqspark.sink.attempt_write", "difflib", "numpy")),
-        ("import rmqspark.source.driver", ("pyarrow.compute", "rmqspark.source.arrow", "rmqspark.source.fetch")),
-        ("import rmqspark.source.driver", ("rmqspark.protocol.records.record_batch", "rmqspark.source.shared", "lark")),
+        (
+            "import rmqspark.source.driver",
+            ("pyarrow.compute", "rmqspark.source.values.arrow", "rmqspark.source.tasks.fetch"),
+        ),
+        (
+            "import rmqspark.source.driver",
+            ("rmqspark.protocol.records.record_batch", "rmqspark.source.groups.shared", "lark"),
+        ),
         (
             "import rmqspark.sink.writer, rmqspark.sink.attempt_write",
             ("rmqspark.client.administration.descriptions", "html", "difflib"),
@@ -32,10 +46,13 @@ _PLAN_WRITING = "from rmqspark.datasource import RmqDataSource as D; D({'topic':
             "import rmqspark.sink.writer, rmqspark.sink.exactly_once, rmqspark.sink.attempt_write",
             ("rmqspark.options", "rmqspark.sink.option_table", "rmqspark.sink.at_least_once", *_FOR_FEW),
         ),
-        ("import rmqspark.source.task", ("rmqspark.source.progress", "rmqspark.source.direct", "rmqspark.store")),
         (
-            "import rmqspark.source.reader, rmqspark.source.task, rmqspark.source.arrow",
-            ("rmqspark.source.planner", "pyarrow.compute", "pandas", *_OPTIONS, *_FOR_FEW),
+            "import rmqspark.source.tasks.task",
+            ("rmqspark.source.planning.progress", "rmqspark.source.tasks.direct", "rmqspark.store"),
+        ),
+        (
+            "import rmqspark.source.reader, rmqspark.source.tasks.task, rmqspark.source.values.arrow",
+            ("rmqspark.source.planning.planner", "pyarrow.compute", "pandas", *_OPTIONS, *_FOR_FEW),
         ),
     ],
     ids=[

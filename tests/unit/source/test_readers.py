@@ -14,7 +14,7 @@ from rmqspark import datasource
 from rmqspark.client.cluster import shared
 from rmqspark.datasource import RmqDataSource
 from rmqspark.errors import InvalidArgument, MissingExtra
-from rmqspark.source.schema import default_schema
+from rmqspark.source.values.schema import default_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,12 +10,12 @@ import pytest
 from rmqspark.model import MessageQueue
 from rmqspark.source.offsets import Offsets, StoreIdentity
 from rmqspark.source.options import Subscription
-from rmqspark.source.planner import Snapshot, range_in, ranges
+from rmqspark.source.planning.planner import Snapshot, range_in, ranges
 
 from .one_cluster import STORE, Cluster, progress
 
 if TYPE_CHECKING:
-    from rmqspark.source.progress import Progress
+    from rmqspark.source.planning.progress import Progress
 
 A, B, C, D = (MessageQueue("t", f"broker-{letter}", 0) for letter in "abcd")
 OF_A, OF_B = STORE, StoreIdentity("other", 1)

@@ -14,8 +14,8 @@ from rmqspark.protocol.bodies.admin import ResetOffsetBody
 from rmqspark.remoting.response import Response
 from rmqspark.source.offsets import Offsets, StoreIdentity
 from rmqspark.source.options import RetryPolicy
-from rmqspark.source.planner import Snapshot
-from rmqspark.source.rewinds import IDLE_LOOK_MS, Rewinds
+from rmqspark.source.planning.planner import Snapshot
+from rmqspark.source.planning.rewinds import IDLE_LOOK_MS, Rewinds
 from rmqspark.testing.manual_clock import ManualClock
 
 if TYPE_CHECKING:

@@ -9,13 +9,13 @@ import pytest
 
 from rmqspark.errors import DataLoss, InvalidArgument, LeaseLost, NotSupported
 from rmqspark.rebalance.strategies import Strategy
-from rmqspark.source.leases import make_sure
+from rmqspark.source.groups.ownership import WholeGroup
+from rmqspark.source.groups.sharing import Sharing
 from rmqspark.source.offsets import Offsets, StoreIdentity
-from rmqspark.source.ownership import WholeGroup
 from rmqspark.source.partitions import Holder
-from rmqspark.source.planner import QueueRange, Snapshot, ranges
-from rmqspark.source.sharing import Sharing
+from rmqspark.source.planning.planner import QueueRange, Snapshot, ranges
 from rmqspark.source.subscription import Subscription
+from rmqspark.source.tasks.leases import make_sure
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rmqspark.client.cluster.cluster_client import ClusterClient
     from rmqspark.client.cluster.patience import Patience
     from rmqspark.message_queue import MessageQueue
-    from rmqspark.source.membership import Membership
+    from rmqspark.source.groups.membership import Membership
 
     from .shared_world import Presence
 

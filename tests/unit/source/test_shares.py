@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from rmqspark.client.cluster.measuring import Extent
 from rmqspark.errors import Unreachable
 from rmqspark.model import MessageQueue
-from rmqspark.source.admission import Admission, Limits
+from rmqspark.source.planning.admission import Admission, Limits
+from rmqspark.source.planning.shares import Budget, share, share_bytes
 from rmqspark.source.queue_range import QueueRange
-from rmqspark.source.shares import Budget, share, share_bytes
 from rmqspark.testing.manual_clock import ManualClock
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import InvalidArgument
 from rmqspark.message_queue import MessageQueue
 from rmqspark.rebalance.strategies import Strategy
+from rmqspark.source.groups.sharing import Sharing
 from rmqspark.source.options import SourceOptions
-from rmqspark.source.sharing import Sharing
 
 SHARED = {"subscribe": "t", "group": "g", "groupMode": "shared"}
 

@@ -11,7 +11,7 @@ from rmqspark.errors import DataLoss, InvalidArgument
 from rmqspark.model import MessageQueue
 from rmqspark.source.offsets import Offsets, StoreIdentity
 from rmqspark.source.options import RetryPolicy
-from rmqspark.source.planner import range_in, ranges
+from rmqspark.source.planning.planner import range_in, ranges
 from rmqspark.source.positions import Earliest
 from rmqspark.testing.manual_clock import ManualClock
 

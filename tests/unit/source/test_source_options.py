@@ -11,8 +11,8 @@ import pytest
 from rmqspark.errors import InvalidArgument
 from rmqspark.model import MessageQueue
 from rmqspark.options import Moment
-from rmqspark.source.admission import Limits
 from rmqspark.source.options import SourceOptions, read_options
+from rmqspark.source.planning.admission import Limits
 from rmqspark.source.positions import ENDING_TIMES, AtOffsets, AtTime, AtTimes, BeforeEnd, Committed, Earliest, Latest
 from rmqspark.source.subscription import Subscription
 

@@ -16,8 +16,9 @@ from rmqspark.errors import DataLoss, InvalidArgument, StoreError, TopicNotFound
 from rmqspark.protocol.java_hash import tags_code
 from rmqspark.protocol.records.properties import encode_properties
 from rmqspark.protocol.records.record import encode_record
-from rmqspark.source import dealing, store_reader
+from rmqspark.source import store_reader
 from rmqspark.source.options import SourceOptions
+from rmqspark.source.planning import dealing
 from rmqspark.source.store_reader import RmqStoreReader, StorePartition
 from rmqspark.store.config import StoreConfig
 from rmqspark.store.draft import Draft

@@ -15,8 +15,8 @@ from rmqspark.model import MessageQueue
 from rmqspark.source import offsets as offsets_module
 from rmqspark.source.offsets import Offsets, StoreIdentity
 from rmqspark.source.options import SourceOptions, Subscription
-from rmqspark.source.planner import range_in, ranges
-from rmqspark.source.resumption import Resumption
+from rmqspark.source.planning.planner import range_in, ranges
+from rmqspark.source.planning.resumption import Resumption
 
 from .one_cluster import EVERY, Q0, Q1, STORE, Cluster, at, progress
 

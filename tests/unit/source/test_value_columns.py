@@ -15,11 +15,11 @@ from rmqspark.protocol.records.compression import compress
 from rmqspark.protocol.records.properties import encode_properties
 from rmqspark.protocol.records.record import SysFlag, encode_record
 from rmqspark.protocol.records.record_batch import RecordBatch
-from rmqspark.source.bad_records import MAX_REASON_LETTERS, MAX_SENT_BYTES, BadRecord, message
-from rmqspark.source.schema import COLUMNS
-from rmqspark.source.value_columns import ValueColumns
-from rmqspark.source.value_options import DROPMALFORMED, FAILFAST, ValueOptions
-from rmqspark.source.value_schema import check_read_schema
+from rmqspark.source.values.bad_records import MAX_REASON_LETTERS, MAX_SENT_BYTES, BadRecord, message
+from rmqspark.source.values.schema import COLUMNS
+from rmqspark.source.values.value_columns import ValueColumns
+from rmqspark.source.values.value_options import DROPMALFORMED, FAILFAST, ValueOptions
+from rmqspark.source.values.value_schema import check_read_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -16,9 +16,9 @@ from pyspark.sql.types import (
 
 from rmqspark.errors import InvalidArgument
 from rmqspark.source.options import SourceOptions, read_options
-from rmqspark.source.schema import COLUMNS, default_schema
-from rmqspark.source.value_options import DROPMALFORMED, FAILFAST, ValueOptions
-from rmqspark.source.value_schema import ValueSchema, check_read_schema, default_read_schema
+from rmqspark.source.values.schema import COLUMNS, default_schema
+from rmqspark.source.values.value_options import DROPMALFORMED, FAILFAST, ValueOptions
+from rmqspark.source.values.value_schema import ValueSchema, check_read_schema, default_read_schema
 
 
 @pytest.mark.parametrize(

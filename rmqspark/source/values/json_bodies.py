@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from rmqspark.source.json_values import Unfit, document_reader
+from rmqspark.source.values.json_values import Unfit, document_reader
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from rmqspark.errors import InvalidArgument, TopicNotFound
 from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.names import is_made_by_brokers
-from rmqspark.source.planner import Snapshot
+from rmqspark.source.planning.planner import Snapshot
 from rmqspark.source.positions import check_assigned
 from rmqspark.store.direct.offline import OfflineStore
 from rmqspark.store.disk_errors import as_store_errors

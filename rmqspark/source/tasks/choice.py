@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqspark.protocol.filters import TagFilter
-from rmqspark.source.tags import matching
+from rmqspark.source.tasks.tags import matching
 
 if TYPE_CHECKING:
     from rmqspark.protocol.records.record_batch import RecordBatch

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from rmqspark.client.cluster.shared import shared_client
 from rmqspark.gathering import gathered
-from rmqspark.source.asking import Asking
-from rmqspark.source.columns import columns_of
-from rmqspark.source.fetch_together import fetch_together
-from rmqspark.source.leases import make_sure
 from rmqspark.source.partitions import DirectPartition, QueuePartition
-from rmqspark.source.report import report
+from rmqspark.source.tasks.asking import Asking
+from rmqspark.source.tasks.columns import columns_of
+from rmqspark.source.tasks.fetch_together import fetch_together
+from rmqspark.source.tasks.leases import make_sure
+from rmqspark.source.tasks.report import report
 from rmqspark.spark_worker import settle
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def read(partition: InputPartition, schema: StructType) -> Iterator[Any]:
     make_sure(client, partition.ranges, partition.held, options.retry)
     settle()
     if isinstance(partition, DirectPartition):
-        from rmqspark.source.direct import read_direct  # brings the store, which few queries need
+        from rmqspark.source.tasks.direct import read_direct  # brings the store, which few queries need
 
         yield from read_direct(partition, schema)
     else:

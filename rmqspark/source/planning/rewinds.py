@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rmqspark.client.cluster.cluster_client import ClusterClient
     from rmqspark.message_queue import MessageQueue
     from rmqspark.source.offsets import Offsets
-    from rmqspark.source.planner import Snapshot
+    from rmqspark.source.planning.planner import Snapshot
     from rmqspark.source.retry import RetryPolicy
 
 IDLE_LOOK_MS = 1_000  # Spark asks an idle query a hundred times a second; every batch that is planned asks

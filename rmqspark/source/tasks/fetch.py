@@ -20,9 +20,9 @@ from rmqspark.client.cluster.pull_request import PullResult, PullStatus
 from rmqspark.errors import Busy, OffsetMoved, StoreReplaced
 from rmqspark.protocol.filters import TagFilter
 from rmqspark.protocol.records.record_batch import RecordBatch
-from rmqspark.source.asking import Asking
 from rmqspark.source.loss import BEYOND_THE_END, DAMAGED, DELETED, REMOVED, REPLACED, TOPIC_IS_GONE, lose
-from rmqspark.source.tags import matching
+from rmqspark.source.tasks.asking import Asking
+from rmqspark.source.tasks.tags import matching
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

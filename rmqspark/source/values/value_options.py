@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rmqspark.errors import InvalidArgument
 from rmqspark.options import Option, choice, names
 from rmqspark.protocol.names import check_sendable
-from rmqspark.source.schema import COLUMNS, nearest_column
+from rmqspark.source.values.schema import COLUMNS, nearest_column
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

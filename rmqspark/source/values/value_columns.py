@@ -11,19 +11,19 @@ from pyspark.sql.types import StructField, StructType
 
 from rmqspark.errors import UnparsableBody
 from rmqspark.message_queue import MessageQueue
-from rmqspark.source.arrow import ArrowColumns
-from rmqspark.source.bad_records import BadRecord
-from rmqspark.source.json_bodies import JsonBodies, Parsed
-from rmqspark.source.schema import COLUMNS
-from rmqspark.source.value_options import DROPMALFORMED, FAILFAST
-from rmqspark.source.value_schema import CORRUPT_RECORD, ValueSchema
+from rmqspark.source.values.arrow import ArrowColumns
+from rmqspark.source.values.bad_records import BadRecord
+from rmqspark.source.values.json_bodies import JsonBodies, Parsed
+from rmqspark.source.values.schema import COLUMNS
+from rmqspark.source.values.value_options import DROPMALFORMED, FAILFAST
+from rmqspark.source.values.value_schema import CORRUPT_RECORD, ValueSchema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqspark.protocol.records.record_batch import RecordBatch
-    from rmqspark.source.bad_records import BadRecords
-    from rmqspark.source.value_options import ValueOptions
+    from rmqspark.source.values.bad_records import BadRecords
+    from rmqspark.source.values.value_options import ValueOptions
 
 _NEEDED = ("body", "topic", "brokerName", "queueId", "queueOffset")
 

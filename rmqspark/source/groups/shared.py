@@ -22,10 +22,10 @@ from rmqspark.client.cluster.group_reading import Member, lease
 from rmqspark.client.cluster.patience import patiently
 from rmqspark.errors import InvalidArgument, NotSupported
 from rmqspark.rebalance.handover import Grant, Held, Standing, Steps, renewal, standing, steps
-from rmqspark.source.leases import lease_lost, no_master
+from rmqspark.source.groups.membership import Membership
 from rmqspark.source.loss import bear, overrun
-from rmqspark.source.membership import Membership
-from rmqspark.source.planner import Snapshot, is_idle
+from rmqspark.source.planning.planner import Snapshot, is_idle
+from rmqspark.source.tasks.leases import lease_lost, no_master
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from rmqspark.client.cluster.cluster_client import ClusterClient
     from rmqspark.client.cluster.patience import Patience
     from rmqspark.message_queue import MessageQueue
+    from rmqspark.source.groups.sharing import Sharing
     from rmqspark.source.offsets import Offsets
     from rmqspark.source.options import SourceOptions
     from rmqspark.source.queue_range import QueueRange
-    from rmqspark.source.sharing import Sharing
 
     Join = Callable[[ClusterClient, Member, str | None], Membership]
 

@@ -17,7 +17,7 @@ from rmqspark.protocol.records.message_id import offset_msg_id
 from rmqspark.protocol.records.properties import decode_properties
 from rmqspark.protocol.records.record import SysFlag
 from rmqspark.protocol.records.record_batch import RecordBatch
-from rmqspark.source.arrow_spans import (
+from rmqspark.source.values.arrow_spans import (
     as_strings,
     binaries,
     binary_array,

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from rmqspark.message_queue import MessageQueue
-    from rmqspark.source.arrow import ArrowColumns
     from rmqspark.source.task_options import TaskOptions
-    from rmqspark.source.value_columns import ValueColumns
+    from rmqspark.source.values.arrow import ArrowColumns
+    from rmqspark.source.values.value_columns import ValueColumns
 
 
 def columns_of(
@@ -23,11 +23,11 @@ def columns_of(
 ) -> ArrowColumns | ValueColumns:
     """What makes batches of the records of these queues, for a schema that was checked."""
     if options.values is None:
-        from rmqspark.source.arrow import ArrowColumns
+        from rmqspark.source.values.arrow import ArrowColumns
 
         return ArrowColumns(schema, queue, *more)
-    from rmqspark.source.bad_records import BadRecords
-    from rmqspark.source.value_columns import ValueColumns
+    from rmqspark.source.values.bad_records import BadRecords
+    from rmqspark.source.values.value_columns import ValueColumns
 
     topic = options.values.bad_records_topic
     bad_records = None
@@ -39,7 +39,7 @@ def columns_of(
 def check_bad_records(options: TaskOptions) -> None:
     """Raises TopicNotFound before anything is read, if bodies that do not parse could not be sent."""
     if options.values is not None and options.values.bad_records_topic is not None:
-        from rmqspark.source.bad_records import check_bad_records_topic
+        from rmqspark.source.values.bad_records import check_bad_records_topic
 
         client = shared_client(options.namesrv, options.access)
         check_bad_records_topic(client, options.values.bad_records_topic, options.retry)

@@ -15,10 +15,10 @@ from rmqspark.client.cluster.futures import asked
 from rmqspark.errors import StoreReplaced
 from rmqspark.protocol.filters import TagFilter
 from rmqspark.protocol.records.record_batch import RecordBatch
-from rmqspark.source.asking import Asking
-from rmqspark.source.fetch import CHUNK_BYTES, CHUNK_RECORDS, fetch
 from rmqspark.source.loss import BEYOND_THE_END, DAMAGED, DELETED, REMOVED, REPLACED, TOPIC_IS_GONE, lose
-from rmqspark.source.tags import matching
+from rmqspark.source.tasks.asking import Asking
+from rmqspark.source.tasks.fetch import CHUNK_BYTES, CHUNK_RECORDS, fetch
+from rmqspark.source.tasks.tags import matching
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

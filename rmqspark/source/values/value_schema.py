@@ -30,8 +30,8 @@ from pyspark.sql.types import (
 )
 
 from rmqspark.errors import InvalidArgument
-from rmqspark.source.schema import COLUMNS, check_schema, default_schema
-from rmqspark.source.value_options import ValueOptions
+from rmqspark.source.values.schema import COLUMNS, check_schema, default_schema
+from rmqspark.source.values.value_options import ValueOptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -15,9 +15,9 @@ from rmqspark.errors import InvalidArgument
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from rmqspark.source.group import GroupProgress
+    from rmqspark.source.groups.group import GroupProgress
     from rmqspark.source.offsets import Offsets
-    from rmqspark.source.planner import Snapshot
+    from rmqspark.source.planning.planner import Snapshot
     from rmqspark.source.queue_range import QueueRange
 
 

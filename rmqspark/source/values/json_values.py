@@ -34,7 +34,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from rmqspark.source.json_times import BLANKS, days_since_1970, microseconds_since_1970
+from rmqspark.source.values.json_times import BLANKS, days_since_1970, microseconds_since_1970
 
 Convert = Callable[[Any], Any]
 

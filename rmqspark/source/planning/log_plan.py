@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from rmqspark.source.dealing import split
+from rmqspark.source.planning.dealing import split
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

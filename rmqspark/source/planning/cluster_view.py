@@ -18,9 +18,9 @@ from rmqspark.client.cluster.patience import may_pass, patiently
 from rmqspark.client.cluster.user_topics import user_topics, with_nearest
 from rmqspark.errors import NoPermission, RmqError, TopicNotFound, Unreachable
 from rmqspark.protocol.names import MASTER_ID
-from rmqspark.source.leases import no_master
+from rmqspark.source.planning.queue_states import QueueStates, brokers_of
 from rmqspark.source.positions import check_assigned
-from rmqspark.source.queue_states import QueueStates, brokers_of
+from rmqspark.source.tasks.leases import no_master
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rmqspark.client.cluster.cluster_client import ClusterClient
     from rmqspark.client.cluster.measuring import Extent
     from rmqspark.message_queue import MessageQueue
-    from rmqspark.source.planner import Snapshot
+    from rmqspark.source.planning.planner import Snapshot
     from rmqspark.source.queue_range import QueueRange
     from rmqspark.source.retry import RetryPolicy
     from rmqspark.source.subscription import Subscription

@@ -21,7 +21,7 @@ from rmqspark.protocol.headers.consume import (
     SearchOffsetRequestHeader,
 )
 from rmqspark.source.offsets import StoreIdentity
-from rmqspark.source.planner import Snapshot
+from rmqspark.source.planning.planner import Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from rmqspark.message_queue import MessageQueue
     from rmqspark.options import Moment
-    from rmqspark.source.planner import Snapshot
+    from rmqspark.source.planning.planner import Snapshot
 
 
 class View(Protocol):

@@ -13,14 +13,22 @@ from typing import TYPE_CHECKING
 
 from rmqspark.client.cluster.patience import may_pass
 from rmqspark.errors import RmqError
-from rmqspark.source.admission import Admission
-from rmqspark.source.idle_pace import IdlePace
 from rmqspark.source.loss import bear, bear_no_outage, deleted, replaced, replaced_since, shrunken, strangers
 from rmqspark.source.offsets import Offsets, under_new_name
-from rmqspark.source.planner import Snapshot, advance, everything, is_idle, needing_begin, out_of_sight, unchanged
+from rmqspark.source.planning.admission import Admission
+from rmqspark.source.planning.idle_pace import IdlePace
+from rmqspark.source.planning.planner import (
+    Snapshot,
+    advance,
+    everything,
+    is_idle,
+    needing_begin,
+    out_of_sight,
+    unchanged,
+)
+from rmqspark.source.planning.resumption import Resumption
+from rmqspark.source.planning.start import is_repeatable, resolve
 from rmqspark.source.positions import check_assigned
-from rmqspark.source.resumption import Resumption
-from rmqspark.source.start import is_repeatable, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -28,13 +36,13 @@ if TYPE_CHECKING:
     from rmqspark.clock import Clock
     from rmqspark.entropy import Entropy
     from rmqspark.message_queue import MessageQueue
-    from rmqspark.source.admission import Limits
-    from rmqspark.source.cluster_view import ClusterView
+    from rmqspark.source.groups.ownership import Ownership
     from rmqspark.source.options import SourceOptions
-    from rmqspark.source.ownership import Ownership
-    from rmqspark.source.planner import Admit
+    from rmqspark.source.planning.admission import Limits
+    from rmqspark.source.planning.cluster_view import ClusterView
+    from rmqspark.source.planning.planner import Admit
+    from rmqspark.source.planning.rewinds import Rewinds
     from rmqspark.source.queue_range import QueueRange
-    from rmqspark.source.rewinds import Rewinds
 
 _log = logging.getLogger(__name__)
 

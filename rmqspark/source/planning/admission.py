@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rmqspark.source.planning.shares import share, share_bytes
 from rmqspark.source.queue_range import QueueRange
-from rmqspark.source.shares import share, share_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rmqspark.client.cluster.measuring import Extent
     from rmqspark.clock import Clock
     from rmqspark.message_queue import MessageQueue
-    from rmqspark.source.shares import Budget
+    from rmqspark.source.planning.shares import Budget
 
     MeasureRanges = Callable[[Sequence[tuple[QueueRange, int]]], Sequence[Extent]]
 
