@@ -18,10 +18,10 @@ import structlog
 from rmqspark.broker.given import Given
 from rmqspark.broker.metrics.exporter import Exporter
 from rmqspark.broker.parts import Parts
-from rmqspark.broker.reconcile import reconcile
-from rmqspark.broker.replicating import MasterRole
+from rmqspark.broker.replica.replicating import MasterRole
 from rmqspark.broker.requests import server_of
 from rmqspark.broker.rounds import rounds
+from rmqspark.broker.state.reconcile import reconcile
 from rmqspark.broker.tables import BrokerTables
 from rmqspark.broker.whereabouts import Whereabouts
 from rmqspark.clock import SteadyClock

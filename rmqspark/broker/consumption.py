@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from rmqspark.broker.offsets import ConsumerOffsets
+    from rmqspark.broker.state.offsets import ConsumerOffsets
 
 WINDOW_MS: Final = 30_000
 

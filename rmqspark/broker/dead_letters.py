@@ -20,10 +20,10 @@ from rmqspark.protocol.names import RETRY_PREFIX, dead_letter_topic
 from rmqspark.protocol.records.properties import Property, encode_properties, join_properties, without_properties
 
 if TYPE_CHECKING:
-    from rmqspark.broker.groups import SubscriptionGroups
-    from rmqspark.broker.locks import QueueLocks
     from rmqspark.broker.metrics.tally import Tally
     from rmqspark.broker.sending.intake import OnStored
+    from rmqspark.broker.state.groups import SubscriptionGroups
+    from rmqspark.broker.state.locks import QueueLocks
     from rmqspark.clock import Clock
     from rmqspark.protocol.headers.produce import SendMessageRequestHeaderV2
 

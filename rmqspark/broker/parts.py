@@ -11,46 +11,46 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from rmqspark.broker.access_control import accounts_of, check_pull_again, guard_of, may_hear
-from rmqspark.broker.check_back import CheckBack
 from rmqspark.broker.clients import ClientRegistry
 from rmqspark.broker.consumption import ConsumptionRates
-from rmqspark.broker.coordinating import coordination
-from rmqspark.broker.copied_queues import CopiedQueues
 from rmqspark.broker.delays.delayed_messages import DelayedMessages
 from rmqspark.broker.delays.deliveries import Deliveries
 from rmqspark.broker.delays.timed_messages import TimedMessages
-from rmqspark.broker.expiry_rounds import ExpiryRounds
-from rmqspark.broker.flusher import Flusher
-from rmqspark.broker.group_leases import GroupLeases
-from rmqspark.broker.half_messages import HalfMessages
-from rmqspark.broker.half_progress import HalfProgress
 from rmqspark.broker.handlers.heartbeats import HeartbeatHandlers
 from rmqspark.broker.handlers.pulls import PullHandlers
-from rmqspark.broker.lost_topics import LostTopics
 from rmqspark.broker.metrics.broker_metrics import BrokerMetrics
 from rmqspark.broker.metrics.counted import Counted
 from rmqspark.broker.metrics.statistics import Statistics
-from rmqspark.broker.offset_log import OffsetLog
-from rmqspark.broker.orphaned_leases import OrphanedLeases
-from rmqspark.broker.participation import participation
-from rmqspark.broker.pull_permits import PullPermits
+from rmqspark.broker.pulling.pull_permits import PullPermits
 from rmqspark.broker.queries import SparkQueries
 from rmqspark.broker.registration import Registrar
-from rmqspark.broker.replicating import MasterRole, SlaveRole
-from rmqspark.broker.safety import Safety
+from rmqspark.broker.replica.copied_queues import CopiedQueues
+from rmqspark.broker.replica.replicating import MasterRole, SlaveRole
+from rmqspark.broker.safekeeping.expiry_rounds import ExpiryRounds
+from rmqspark.broker.safekeeping.flusher import Flusher
+from rmqspark.broker.safekeeping.safety import Safety
 from rmqspark.broker.sending.appender import Appender
 from rmqspark.broker.sending.bulks import check_target
 from rmqspark.broker.sending.receipts import Receipts
 from rmqspark.broker.settings_in_force import SettingsInForce
+from rmqspark.broker.shared_groups.group_leases import GroupLeases
+from rmqspark.broker.shared_groups.offset_log import OffsetLog
+from rmqspark.broker.shared_groups.orphaned_leases import OrphanedLeases
+from rmqspark.broker.state.lost_topics import LostTopics
 from rmqspark.broker.stats import BrokerStats
 from rmqspark.broker.topic_publisher import TopicPublisher
+from rmqspark.broker.transactions.check_back import CheckBack
+from rmqspark.broker.transactions.coordinating import coordination
+from rmqspark.broker.transactions.half_messages import HalfMessages
+from rmqspark.broker.transactions.half_progress import HalfProgress
+from rmqspark.broker.transactions.participation import participation
 from rmqspark.txn.half_messages.half_ledger import CheckRules, HalfLedger
 
 if TYPE_CHECKING:
     from rmqspark.broker.config import BrokerConfig
     from rmqspark.broker.given import Given
+    from rmqspark.broker.state.topics import TopicTable
     from rmqspark.broker.tables import BrokerTables
-    from rmqspark.broker.topics import TopicTable
     from rmqspark.store.config import StoreConfig
     from rmqspark.store.message_store import MessageStore
 

@@ -11,7 +11,7 @@ from rmqspark.protocol.bodies.client import Queue
 if TYPE_CHECKING:
     from rmqspark.broker.clients import ClientRegistry
     from rmqspark.broker.consumption import ConsumptionRates
-    from rmqspark.broker.offsets import ConsumerOffsets
+    from rmqspark.broker.state.offsets import ConsumerOffsets
     from rmqspark.clock import Clock
     from rmqspark.store.message_store import MessageStore
 

@@ -16,8 +16,8 @@ from rmqspark.protocol.records.record import SysFlag
 from rmqspark.store.draft import Draft, redraft
 
 if TYPE_CHECKING:
-    from rmqspark.broker.groups import SubscriptionGroups
-    from rmqspark.broker.topics import TopicTable
+    from rmqspark.broker.state.groups import SubscriptionGroups
+    from rmqspark.broker.state.topics import TopicTable
     from rmqspark.clock import Clock
     from rmqspark.entropy import Entropy
     from rmqspark.protocol.bodies.admin import SubscriptionGroupConfig

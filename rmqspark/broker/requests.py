@@ -47,7 +47,7 @@ from rmqspark.broker.handlers.txn_coordinator import TxnCoordinatorHandlers
 from rmqspark.broker.handlers.txn_participant import TxnParticipantHandlers
 from rmqspark.broker.progress import Progress
 from rmqspark.broker.redelivery import Redelivery
-from rmqspark.broker.replicating import SlaveRole
+from rmqspark.broker.replica.replicating import SlaveRole
 from rmqspark.broker.sending.bulks import check_target
 from rmqspark.broker.sending.intake import Intake
 from rmqspark.broker.sending.new_topics import NewTopics

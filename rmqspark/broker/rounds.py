@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
-from rmqspark.broker.replicating import SlaveRole
+from rmqspark.broker.replica.replicating import SlaveRole
 from rmqspark.clock import Punctuality
 from rmqspark.errors import RmqError
 

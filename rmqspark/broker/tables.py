@@ -10,11 +10,11 @@ import structlog
 
 from rmqspark.broker.delays.delay_table import DelayTable
 from rmqspark.broker.delays.timer_table import TimerProgress
-from rmqspark.broker.groups import SubscriptionGroups
-from rmqspark.broker.locks import QueueLocks
-from rmqspark.broker.offsets import ConsumerOffsets
-from rmqspark.broker.table_file import TableFile
-from rmqspark.broker.topics import TopicTable
+from rmqspark.broker.state.groups import SubscriptionGroups
+from rmqspark.broker.state.locks import QueueLocks
+from rmqspark.broker.state.offsets import ConsumerOffsets
+from rmqspark.broker.state.table_file import TableFile
+from rmqspark.broker.state.topics import TopicTable
 from rmqspark.protocol.bodies.admin import ConsumerOffsetTable, DelayOffsetTable, SubscriptionGroupTable, TimerTable
 from rmqspark.protocol.bodies.client import QueueLeaseTable
 from rmqspark.protocol.bodies.route import TopicConfigTable

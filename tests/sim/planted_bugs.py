@@ -8,20 +8,20 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rmqspark.broker import locks
 from rmqspark.broker.delays.delayed_messages import DelayedMessages
 from rmqspark.broker.delays.deliveries import Deliveries
-from rmqspark.broker.flusher import Flusher
-from rmqspark.broker.group_leases import GroupLeases
-from rmqspark.broker.half_messages import HalfMessages
-from rmqspark.broker.held_pulls import HeldPulls
-from rmqspark.broker.locks import QueueLocks
-from rmqspark.broker.long_poll import ParkedPulls
-from rmqspark.broker.offset_log import OffsetLog
-from rmqspark.broker.offsets import ConsumerOffsets
 from rmqspark.broker.parts import Parts
-from rmqspark.broker.replica_waiters import ReplicaWaiters
-from rmqspark.broker.safety import Safety
+from rmqspark.broker.pulling.held_pulls import HeldPulls
+from rmqspark.broker.pulling.long_poll import ParkedPulls
+from rmqspark.broker.replica.replica_waiters import ReplicaWaiters
+from rmqspark.broker.safekeeping.flusher import Flusher
+from rmqspark.broker.safekeeping.safety import Safety
+from rmqspark.broker.shared_groups.group_leases import GroupLeases
+from rmqspark.broker.shared_groups.offset_log import OffsetLog
+from rmqspark.broker.state import locks
+from rmqspark.broker.state.locks import QueueLocks
+from rmqspark.broker.state.offsets import ConsumerOffsets
+from rmqspark.broker.transactions.half_messages import HalfMessages
 from rmqspark.client.pushing.process_queue import ProcessQueue
 from rmqspark.remoting.pending import PendingCalls
 from rmqspark.remoting.receive import FrameReceiver
@@ -38,7 +38,7 @@ from rmqspark.txn.participant.resolver import Resolver
 if TYPE_CHECKING:
     import pytest
 
-    from rmqspark.broker.locks import QueueLock
+    from rmqspark.broker.state.locks import QueueLock
     from rmqspark.txn.participant.half_batch import HalfBatch
 
 

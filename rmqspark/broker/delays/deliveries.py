@@ -13,7 +13,7 @@ import structlog
 
 from rmqspark.broker.delays.parking import delivered_draft, place_of
 from rmqspark.broker.metrics.if_memory_allows import IF_MEMORY_ALLOWS
-from rmqspark.broker.topics import queue_by_now
+from rmqspark.broker.state.topics import queue_by_now
 from rmqspark.errors import DecodeError, InvalidArgument
 from rmqspark.protocol.records.record import SysFlag
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
-from rmqspark.broker.account_copies import Exchange, from_hex
+from rmqspark.broker.replica.account_copies import Exchange, from_hex
 from rmqspark.errors import NoPermission
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.access_control import AccountsRequestHeader, AccountsResponseHeader

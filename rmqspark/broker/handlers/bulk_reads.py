@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqspark.broker.metrics.departures import NO_GROUP
-from rmqspark.broker.subscriptions import parse_subscription
+from rmqspark.broker.pulling.subscriptions import parse_subscription
 from rmqspark.errors import InvalidFilter, OffsetMoved, RmqError
 from rmqspark.protocol.bodies.client import SQL92, TAG
 from rmqspark.protocol.bulk.topic_ranges import TopicRange, decode_ranges, encode_found
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rmqspark.broker.config import BrokerConfig
-    from rmqspark.broker.copied_queues import CopiedQueues
-    from rmqspark.broker.groups import SubscriptionGroups
     from rmqspark.broker.metrics.departures import Departures
+    from rmqspark.broker.pulling.subscriptions import Filter
+    from rmqspark.broker.replica.copied_queues import CopiedQueues
+    from rmqspark.broker.state.groups import SubscriptionGroups
+    from rmqspark.broker.state.topics import TopicTable
     from rmqspark.broker.stats import BrokerStats
-    from rmqspark.broker.subscriptions import Filter
-    from rmqspark.broker.topics import TopicTable
     from rmqspark.clock import Clock
     from rmqspark.remoting.request import Request
     from rmqspark.store.message_store import MessageStore

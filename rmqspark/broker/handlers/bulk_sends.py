@@ -26,7 +26,7 @@ from rmqspark.remoting.router import Route, Routes
 if TYPE_CHECKING:
     from rmqspark.broker.delays.parked_bulks import ParkedBulks
     from rmqspark.broker.sending.appender import Appender
-    from rmqspark.broker.topics import TopicTable
+    from rmqspark.broker.state.topics import TopicTable
     from rmqspark.errors import RmqError
     from rmqspark.protocol.headers.types import Header
     from rmqspark.remoting.request import Request

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     import msgspec
 
     from rmqspark.broker.clients import ClientRegistry, Member
-    from rmqspark.broker.groups import SubscriptionGroups
-    from rmqspark.broker.topics import TopicTable
+    from rmqspark.broker.state.groups import SubscriptionGroups
+    from rmqspark.broker.state.topics import TopicTable
     from rmqspark.remoting.reply import Body
     from rmqspark.remoting.request import Request
     from rmqspark.store.message_store import MessageStore

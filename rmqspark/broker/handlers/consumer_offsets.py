@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqspark.broker.resets import GroupQueue
+from rmqspark.broker.state.resets import GroupQueue
 from rmqspark.errors import GroupNotFound, InvalidArgument, InvalidQueue, NotSupported, OffsetNotFound, ServerFault
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.bodies.admin import ResetOffsetBody
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable
 
     from rmqspark.broker.config import BrokerConfig
-    from rmqspark.broker.group_leases import GroupLeases
+    from rmqspark.broker.shared_groups.group_leases import GroupLeases
     from rmqspark.broker.tables import BrokerTables
     from rmqspark.clock import Clock
     from rmqspark.protocol.bodies.route import TopicConfig

@@ -15,7 +15,7 @@ from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Routes
 
 if TYPE_CHECKING:
-    from rmqspark.broker.expiry_rounds import ExpiryRounds
+    from rmqspark.broker.safekeeping.expiry_rounds import ExpiryRounds
     from rmqspark.remoting.request import Request
     from rmqspark.remoting.router import NoFields
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from rmqspark.broker.attributes import change_group_attributes
 from rmqspark.broker.paging import page_of
+from rmqspark.broker.state.attributes import change_group_attributes
 from rmqspark.errors import InvalidArgument, RmqError
 from rmqspark.protocol.bodies.admin import (
     GroupForbidden,

@@ -12,7 +12,7 @@ import msgspec
 import structlog
 
 from rmqspark.broker.clients import Member
-from rmqspark.broker.subscriptions import difference, parse_subscription
+from rmqspark.broker.pulling.subscriptions import difference, parse_subscription
 from rmqspark.errors import GroupNotFound, InvalidArgument, InvalidFilter, InvalidName, ServerFault
 from rmqspark.protocol.bodies.client import SQL92, CheckClientConfigBody, ConsumerListBody, HeartbeatData
 from rmqspark.protocol.codes import RequestCode
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable
 
     from rmqspark.broker.clients import ClientRegistry
-    from rmqspark.broker.groups import SubscriptionGroups
+    from rmqspark.broker.state.groups import SubscriptionGroups
+    from rmqspark.broker.state.topics import TopicTable
     from rmqspark.broker.topic_publisher import TopicPublisher
-    from rmqspark.broker.topics import TopicTable
     from rmqspark.clock import Clock
     from rmqspark.protocol.bodies.client import ConsumerData, SubscriptionData
     from rmqspark.remoting.request import Connection, Request

@@ -1,10 +1,10 @@
 """RMQ_GROUP_LEASES (30031): how queries that share a group own its queues.
 
-rmqspark's own; see `rebalance/handover.py` for what a member does with it, `broker/locks.py` for the leases. All of a
-request happens at once: what is released is committed before anybody else can take it, and who takes a queue is told
-the group's offset of that moment. Nothing happens where a later run of the query has one of the queues. A lease that
-was given or given up, and what was committed, is on disk before it is answered, also to who asks again after an error;
-renewals alone are not written at all.
+rmqspark's own; see `rebalance/handover.py` for what a member does with it, `broker/state/locks.py` for the leases. All
+of a request happens at once: what is released is committed before anybody else can take it, and who takes a queue is
+told the group's offset of that moment. Nothing happens where a later run of the query has one of the queues. A lease
+that was given or given up, and what was committed, is on disk before it is answered, also to who asks again after an
+error; renewals alone are not written at all.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rmqspark.remoting.router import Route, Routes
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from rmqspark.broker.group_leases import GroupLeases
+    from rmqspark.broker.shared_groups.group_leases import GroupLeases
     from rmqspark.remoting.request import Request
 
 

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqspark.broker.config import BrokerConfig
-    from rmqspark.broker.groups import SubscriptionGroups
-    from rmqspark.broker.locks import QueueLocks
-    from rmqspark.broker.topics import TopicTable
+    from rmqspark.broker.state.groups import SubscriptionGroups
+    from rmqspark.broker.state.locks import QueueLocks
+    from rmqspark.broker.state.topics import TopicTable
     from rmqspark.clock import Clock
     from rmqspark.remoting.request import Request
     from rmqspark.remoting.router import NoFields

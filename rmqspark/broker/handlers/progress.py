@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
     from rmqspark.broker.clients import ClientRegistry
     from rmqspark.broker.metrics.statistics import Statistics
-    from rmqspark.broker.offsets import ConsumerOffsets
     from rmqspark.broker.progress import Progress
-    from rmqspark.broker.topics import TopicTable
+    from rmqspark.broker.state.offsets import ConsumerOffsets
+    from rmqspark.broker.state.topics import TopicTable
     from rmqspark.remoting.request import Request
     from rmqspark.store.message_store import MessageStore
 

@@ -14,8 +14,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
-from rmqspark.broker.held_pulls import HeldPulls
-from rmqspark.broker.long_poll import ParkedPull
+from rmqspark.broker.pulling.held_pulls import HeldPulls
+from rmqspark.broker.pulling.long_poll import ParkedPull
 from rmqspark.errors import Busy
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.commands.frame import MAX_ANSWER_BYTES
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
     from rmqspark.broker.config import BrokerConfig
     from rmqspark.broker.metrics.departures import Departures
-    from rmqspark.broker.offsets import ConsumerOffsets
-    from rmqspark.broker.pull_permits import PullPermit, PullPermits
+    from rmqspark.broker.pulling.pull_permits import PullPermit, PullPermits
+    from rmqspark.broker.state.offsets import ConsumerOffsets
     from rmqspark.broker.stats import BrokerStats
     from rmqspark.clock import Clock
     from rmqspark.remoting.request import Request

@@ -18,7 +18,7 @@ from rmqspark.remoting.router import Route, Routes
 
 if TYPE_CHECKING:
     from rmqspark.broker.clients import ClientRegistry
-    from rmqspark.broker.copied_queues import CopiedQueues
+    from rmqspark.broker.replica.copied_queues import CopiedQueues
     from rmqspark.protocol.bodies.client import SubscriptionData
     from rmqspark.remoting.request import Request
     from rmqspark.store.message_store import MessageStore

@@ -27,7 +27,7 @@ from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Routes
 
 if TYPE_CHECKING:
-    from rmqspark.broker.copied_queues import CopiedQueues
+    from rmqspark.broker.replica.copied_queues import CopiedQueues
     from rmqspark.protocol.bodies.bulk import QueueOfTopic
     from rmqspark.remoting.request import Request
     from rmqspark.remoting.router import NoFields

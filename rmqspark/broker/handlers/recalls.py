@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from rmqspark.broker.config import BrokerConfig
     from rmqspark.broker.sending.appender import Appender
-    from rmqspark.broker.topics import TopicTable
+    from rmqspark.broker.state.topics import TopicTable
     from rmqspark.clock import Clock
     from rmqspark.remoting.request import Request
     from rmqspark.store.draft import Draft

@@ -11,8 +11,8 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from rmqspark.broker.known_messages import is_called
 from rmqspark.broker.metrics.if_memory_allows import IF_MEMORY_ALLOWS
+from rmqspark.broker.transactions.known_messages import is_called
 from rmqspark.errors import DecodeError, FlushSlaveTimeout, MessageNotFound, ServerFault, SlaveNotAvailable
 from rmqspark.protocol.codes import RequestCode, Version
 from rmqspark.protocol.headers.consume import ConsumerSendMsgBackRequestHeader

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable
 
     from rmqspark.broker.dead_letters import DeadLetters
-    from rmqspark.broker.half_messages import HalfMessages
     from rmqspark.broker.sending.appender import Appender
     from rmqspark.broker.sending.intake import Admitted, Intake, OnStored
     from rmqspark.broker.sending.new_topics import NewTopics
     from rmqspark.broker.sending.receipts import Receipts
     from rmqspark.broker.sending.sends import SendRequest
     from rmqspark.broker.sending.usual_sends import UsualSends
+    from rmqspark.broker.transactions.half_messages import HalfMessages
     from rmqspark.remoting.reply import Reply
     from rmqspark.remoting.request import Request
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from rmqspark.broker.attributes import MESSAGE_TYPE, change_attributes, check_attributes, plainly
 from rmqspark.broker.paging import page_of
 from rmqspark.broker.sending.intake import MULTI_TAG
+from rmqspark.broker.state.attributes import MESSAGE_TYPE, change_attributes, check_attributes, plainly
 from rmqspark.errors import InvalidArgument, InvalidName, RmqError
 from rmqspark.protocol.bodies.admin import TopicConfigList
 from rmqspark.protocol.bodies.route import TopicConfig, TopicConfigTable, TopicList
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
     from rmqspark.broker.config import BrokerConfig
     from rmqspark.broker.metrics.creation_times import Creation, CreationTimes
+    from rmqspark.broker.state.topics import TopicTable
     from rmqspark.broker.topic_deletion import TopicDeletion
     from rmqspark.broker.topic_publisher import TopicPublisher
-    from rmqspark.broker.topics import TopicTable
     from rmqspark.clock import Clock
     from rmqspark.remoting.request import Request
     from rmqspark.remoting.router import NoFields

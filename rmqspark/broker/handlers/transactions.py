@@ -23,8 +23,8 @@ from rmqspark.remoting.router import Route, Routes
 from rmqspark.txn.half_messages.half_ledger import Outcome
 
 if TYPE_CHECKING:
-    from rmqspark.broker.half_messages import HalfMessages
     from rmqspark.broker.sending.appender import Appender
+    from rmqspark.broker.transactions.half_messages import HalfMessages
     from rmqspark.errors import RmqError
     from rmqspark.remoting.request import Request
 

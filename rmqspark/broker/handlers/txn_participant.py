@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from rmqspark.broker.delays.parked_bulks import ParkedBulks
-    from rmqspark.broker.topics import TopicTable
+    from rmqspark.broker.state.topics import TopicTable
     from rmqspark.protocol.records.record_batch import RecordBatch
     from rmqspark.remoting.request import Request
     from rmqspark.txn.participant.half_batch import HalfBatch

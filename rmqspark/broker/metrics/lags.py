@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from rmqspark.broker.clients import ClientRegistry
     from rmqspark.broker.metrics.figures import Figures
-    from rmqspark.broker.offsets import ConsumerOffsets
-    from rmqspark.broker.topics import TopicTable
+    from rmqspark.broker.state.offsets import ConsumerOffsets
+    from rmqspark.broker.state.topics import TopicTable
     from rmqspark.clock import Clock
     from rmqspark.store.reading.readable_queues import ReadableQueues
 

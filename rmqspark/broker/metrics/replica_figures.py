@@ -12,13 +12,13 @@ from rmqspark.broker.metrics.families import (
     SLAVES_IN_SYNC,
     SLAVES_WANTED,
 )
-from rmqspark.broker.replicating import SlaveRole
+from rmqspark.broker.replica.replicating import SlaveRole
 from rmqspark.remoting.address import parse_address
 
 if TYPE_CHECKING:
     from rmqspark.broker.config import BrokerConfig
     from rmqspark.broker.metrics.figures import Figures
-    from rmqspark.broker.replicating import MasterRole
+    from rmqspark.broker.replica.replicating import MasterRole
     from rmqspark.replication.acks import Slaves
 
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 import numpy as np
 import structlog
 
-from rmqspark.broker.flush_waiters import settle
 from rmqspark.broker.metrics.if_memory_allows import IF_MEMORY_ALLOWS
+from rmqspark.broker.safekeeping.flush_waiters import settle
 from rmqspark.broker.sending.batch_appends import BatchAppends
 from rmqspark.broker.sending.usual_send import finish_all
 from rmqspark.errors import InvalidArgument, RmqError, ServerFault
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from rmqspark.broker.metrics.counted import Counted
-    from rmqspark.broker.safety import Safety
+    from rmqspark.broker.safekeeping.safety import Safety
     from rmqspark.broker.sending.batch_appends import BatchSending
     from rmqspark.broker.sending.usual_send import UsualSend
     from rmqspark.broker.stats import BrokerStats

@@ -14,7 +14,7 @@ from rmqspark.protocol.records.record_batch import RecordBatch
 
 if TYPE_CHECKING:
     from rmqspark.broker.delays.parked_bulks import ParkedBulks
-    from rmqspark.broker.topics import TopicTable
+    from rmqspark.broker.state.topics import TopicTable
     from rmqspark.protocol.bulk.bulk_rows import BulkRows
     from rmqspark.protocol.headers.bulk import BulkSendRequestHeader
     from rmqspark.protocol.headers.txn import TxnHalfRequestHeader

@@ -53,8 +53,8 @@ if TYPE_CHECKING:
 
     from rmqspark.broker.config import BrokerConfig
     from rmqspark.broker.delays.asked_delays import AskedDelays
-    from rmqspark.broker.groups import SubscriptionGroups
-    from rmqspark.broker.topics import TopicTable
+    from rmqspark.broker.state.groups import SubscriptionGroups
+    from rmqspark.broker.state.topics import TopicTable
     from rmqspark.clock import Clock
     from rmqspark.entropy import Entropy
     from rmqspark.protocol.bodies.route import TopicConfig

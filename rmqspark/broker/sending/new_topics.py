@@ -8,9 +8,9 @@ from rmqspark.broker.sending.intake import of_broker
 from rmqspark.protocol.names import DLQ_PREFIX, RETRY_PREFIX, SYSTEM_TOPIC_PREFIX
 
 if TYPE_CHECKING:
-    from rmqspark.broker.groups import SubscriptionGroups
+    from rmqspark.broker.state.groups import SubscriptionGroups
+    from rmqspark.broker.state.topics import TopicTable
     from rmqspark.broker.topic_publisher import TopicPublisher
-    from rmqspark.broker.topics import TopicTable
     from rmqspark.clock import Clock
     from rmqspark.protocol.headers.produce import SendMessageRequestHeaderV2
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
-from rmqspark.broker.flush_waiters import settle
+from rmqspark.broker.safekeeping.flush_waiters import settle
 from rmqspark.broker.sending.batches import Batch
 from rmqspark.broker.sending.intake import Admitted
 from rmqspark.broker.sending.receipts import Receipts

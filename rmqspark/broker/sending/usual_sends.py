@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rmqspark.broker.sending.receipts import Receipts
     from rmqspark.broker.sending.send_values import SplitName
     from rmqspark.broker.sending.usual_properties import Outline
-    from rmqspark.broker.topics import TopicTable
+    from rmqspark.broker.state.topics import TopicTable
     from rmqspark.protocol.bodies.route import DataVersion
     from rmqspark.remoting.request import Connection
 

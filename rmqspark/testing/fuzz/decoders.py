@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from rmqspark.broker.delays.parked_bulks import ParkedBulks
+from rmqspark.broker.pulling.subscriptions import parse_subscription
 from rmqspark.broker.sending.bulks import open_bulk
-from rmqspark.broker.subscriptions import parse_subscription
 from rmqspark.clock import SystemClock
 from rmqspark.errors import RmqError
 from rmqspark.protocol import fastjson

@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from rmqspark.broker.replicating import MasterRole
+from rmqspark.broker.replica.replicating import MasterRole
 from rmqspark.message_queue import MessageQueue
 from rmqspark.testing.sim.cluster import BrokerPlace, opened_by, place
 from rmqspark.testing.sim.loop import LIFE

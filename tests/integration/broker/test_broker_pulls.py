@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from rmqspark.broker.long_poll import ParkedPulls
+from rmqspark.broker.pulling.long_poll import ParkedPulls
 from rmqspark.errors import ConnectionLost
 from rmqspark.protocol.bodies.client import ConsumerData, HeartbeatData, SubscriptionData
 from rmqspark.protocol.codes import RequestCode, ResponseCode

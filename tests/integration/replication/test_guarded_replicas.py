@@ -129,7 +129,7 @@ class Asking:
 
 def test_users_are_told_to_who_proves_to_be_a_server() -> None:
     """Not for a signature alone, not twice for one proof, not on another connection, and to no other user."""
-    from rmqspark.broker.account_copies import Exchange
+    from rmqspark.broker.replica.account_copies import Exchange
 
     with pair() as (mq, _):
         master, mine = mq.brokers["broker-a"], bytes(32)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rmqspark.broker.attributes import check_attributes
+from rmqspark.broker.state.attributes import check_attributes
 from rmqspark.errors import InvalidArgument, ServerFault
 from rmqspark.remoting.address import parse_address
 from rmqspark.whole_numbers import whole_number

@@ -23,7 +23,7 @@ from hypothesis.stateful import (
 
 from rmqspark.broker.delays.deliveries import Deliveries
 from rmqspark.broker.metrics.arrivals import Arrivals
-from rmqspark.broker.topics import TopicTable
+from rmqspark.broker.state.topics import TopicTable
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import NotWritable
 from rmqspark.protocol.bodies.route import TopicConfig

@@ -12,20 +12,20 @@ from hypothesis import strategies as st
 from rmqspark.broker.config import BrokerConfig
 from rmqspark.broker.dead_letters import DeadLetters
 from rmqspark.broker.delays.asked_delays import AskedDelays
-from rmqspark.broker.flusher import Flusher
-from rmqspark.broker.groups import SubscriptionGroups
 from rmqspark.broker.handlers.sends import SendHandlers
-from rmqspark.broker.locks import QueueLocks
 from rmqspark.broker.metrics.counted import Counted
-from rmqspark.broker.safety import Safety
+from rmqspark.broker.safekeeping.flusher import Flusher
+from rmqspark.broker.safekeeping.safety import Safety
 from rmqspark.broker.sending.appender import Appender
 from rmqspark.broker.sending.intake import Intake
 from rmqspark.broker.sending.new_topics import NewTopics
 from rmqspark.broker.sending.receipts import Receipts
 from rmqspark.broker.sending.send_tables import SendTables
 from rmqspark.broker.sending.usual_sends import UsualSends
+from rmqspark.broker.state.groups import SubscriptionGroups
+from rmqspark.broker.state.locks import QueueLocks
+from rmqspark.broker.state.topics import TopicTable
 from rmqspark.broker.stats import BrokerStats
-from rmqspark.broker.topics import TopicTable
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import HeaderError, NotWritable
 from rmqspark.protocol.bodies.route import TopicConfig

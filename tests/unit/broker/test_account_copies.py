@@ -10,8 +10,8 @@ import pytest
 from rmqspark.auth.accounts import Accounts
 from rmqspark.auth.forms import acl_of
 from rmqspark.auth.users import User, UserType
-from rmqspark.broker.account_sync import AccountSync
 from rmqspark.broker.handlers.account_copies import AccountCopyHandlers
+from rmqspark.broker.replica.account_sync import AccountSync
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import InvalidArgument, NoPermission, RmqError
 from rmqspark.protocol.bodies.access_control import AccountTable, AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo

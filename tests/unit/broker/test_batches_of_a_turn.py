@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqspark.broker.config import BrokerConfig
-from rmqspark.broker.flusher import Flusher
 from rmqspark.broker.metrics.counted import Counted
-from rmqspark.broker.safety import Safety
+from rmqspark.broker.safekeeping.flusher import Flusher
+from rmqspark.broker.safekeeping.safety import Safety
 from rmqspark.broker.sending.appender import Appender
 from rmqspark.broker.sending.batches import Batch
 from rmqspark.broker.sending.drafting import Origin

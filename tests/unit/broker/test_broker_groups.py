@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from structlog.testing import capture_logs
 
-from rmqspark.broker.groups import SubscriptionGroups
+from rmqspark.broker.state.groups import SubscriptionGroups
 from rmqspark.errors import GroupNotFound, InvalidName, NoPermission
 from rmqspark.protocol.bodies.admin import SubscriptionGroupConfig, SubscriptionGroupTable
 
@@ -69,7 +69,7 @@ def test_the_table_survives_in_rocketmqs_form() -> None:
 
 def test_what_is_forbidden_does_not_grow_without_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """It outlives its topics, and there may be ever new ones. What is taken back makes room."""
-    monkeypatch.setattr("rmqspark.broker.groups._MOST_FORBIDDEN", 3)
+    monkeypatch.setattr("rmqspark.broker.state.groups._MOST_FORBIDDEN", 3)
     groups = table_of()
     for topic in ("a", "b", "c", "a"):
         groups.forbid_pulls("billing", topic, 0, forbidden=True)

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from rmqspark.broker.config import BrokerConfig
 from rmqspark.broker.delays.asked_delays import AskedDelays
-from rmqspark.broker.groups import SubscriptionGroups
 from rmqspark.broker.sending.batches import MAX_KEYS
 from rmqspark.broker.sending.intake import Intake
-from rmqspark.broker.topics import TopicTable
+from rmqspark.broker.state.groups import SubscriptionGroups
+from rmqspark.broker.state.topics import TopicTable
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import InvalidMessage, InvalidName, RmqError
 from rmqspark.protocol.bodies.route import TopicConfig

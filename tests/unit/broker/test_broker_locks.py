@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rmqspark.broker import locks as broker_locks
-from rmqspark.broker.locks import LEASE_MEMORY_MS, QueueLocks
+from rmqspark.broker.state import locks as broker_locks
+from rmqspark.broker.state.locks import LEASE_MEMORY_MS, QueueLocks
 from rmqspark.errors import Busy, LeaseLost
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.bodies.client import QueueLeaseTable

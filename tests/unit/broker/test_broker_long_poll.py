@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqspark.broker.long_poll import ParkedPull, ParkedPulls
+from rmqspark.broker.pulling.long_poll import ParkedPull, ParkedPulls
 from rmqspark.errors import Busy
 
 steps_of_a_day = st.tuples(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rmqspark.broker.offsets import ConsumerOffsets, GroupQueue
-from rmqspark.broker.resets import PendingResets
+from rmqspark.broker.state.offsets import ConsumerOffsets, GroupQueue
+from rmqspark.broker.state.resets import PendingResets
 from rmqspark.errors import Busy
 from rmqspark.protocol.bodies.admin import ConsumerOffsetTable
 

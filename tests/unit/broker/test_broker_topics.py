@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from structlog.testing import capture_logs
 
-from rmqspark.broker.attributes import change_attributes
 from rmqspark.broker.config import BrokerConfig
-from rmqspark.broker.topics import TopicTable, system_topics
+from rmqspark.broker.state.attributes import change_attributes
+from rmqspark.broker.state.topics import TopicTable, system_topics
 from rmqspark.errors import InvalidArgument, InvalidName, NoPermission, ServerFault, TopicNotFound
 from rmqspark.protocol.bodies.route import TopicConfig, TopicConfigTable
 from rmqspark.protocol.names import TXN_LEDGER_TOPIC

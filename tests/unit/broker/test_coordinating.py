@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rmqspark.broker.config import BrokerConfig
-from rmqspark.broker.coordinating import coordination
-from rmqspark.broker.group_leases import GroupLeases
-from rmqspark.broker.offset_log import OffsetLog
-from rmqspark.broker.orphaned_leases import OrphanedLeases
+from rmqspark.broker.shared_groups.group_leases import GroupLeases
+from rmqspark.broker.shared_groups.offset_log import OffsetLog
+from rmqspark.broker.shared_groups.orphaned_leases import OrphanedLeases
+from rmqspark.broker.transactions.coordinating import coordination
 from rmqspark.errors import NotWritable, SlaveNotAvailable
 from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.bodies.client import LeasedQueue

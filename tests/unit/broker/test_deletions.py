@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rmqspark.broker.config import BrokerConfig
-from rmqspark.broker.reconcile import reconcile
+from rmqspark.broker.state.reconcile import reconcile
 from rmqspark.broker.tables import BrokerTables
 from rmqspark.broker.topic_deletion import TopicDeletion
 from rmqspark.errors import NotWritable
@@ -94,7 +94,7 @@ def _no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
             await asyncio.sleep(0)
         return work(*given)
 
-    monkeypatch.setattr("rmqspark.broker.table_file.in_thread", sooner_or_later)
+    monkeypatch.setattr("rmqspark.broker.state.table_file.in_thread", sooner_or_later)
 
 
 def test_whoever_counts_from_zero_again_is_told() -> None:
@@ -206,7 +206,7 @@ def test_who_saves_meanwhile_shares_a_round(monkeypatch: pytest.MonkeyPatch) -> 
         await asyncio.gather(*(broker.tables.save() for _ in range(50)))
 
     broker = Broker()
-    monkeypatch.setattr("rmqspark.broker.table_file.in_thread", written)
+    monkeypatch.setattr("rmqspark.broker.state.table_file.in_thread", written)
     asyncio.run(all_at_once())
     assert len(rounds) <= 4
     broker.start()

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from rmqspark.broker.expiry_rounds import ExpiryRounds
+from rmqspark.broker.safekeeping.expiry_rounds import ExpiryRounds
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import DamagedFile, FlushTimeout
 from rmqspark.protocol.records.record import encode_record

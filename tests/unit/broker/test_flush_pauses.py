@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rmqspark.broker.flusher import pause_s
+from rmqspark.broker.safekeeping.flusher import pause_s
 
 FEW, MANY = 1 << 20, 1 << 30
 

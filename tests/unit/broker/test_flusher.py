@@ -9,7 +9,7 @@ from errno import ENOSPC
 import pytest
 from structlog.testing import capture_logs
 
-from rmqspark.broker.flusher import Flusher
+from rmqspark.broker.safekeeping.flusher import Flusher
 
 from ..store.store_bench import SMALL, StoreBench
 

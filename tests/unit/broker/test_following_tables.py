@@ -8,10 +8,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from rmqspark.broker.delays.delay_table import DelayTable
-from rmqspark.broker.groups import SubscriptionGroups
 from rmqspark.broker.handlers.on_slaves import MASTERS_ONLY, refusing_on_slaves
-from rmqspark.broker.offsets import ConsumerOffsets
-from rmqspark.broker.topics import TopicTable
+from rmqspark.broker.state.groups import SubscriptionGroups
+from rmqspark.broker.state.offsets import ConsumerOffsets
+from rmqspark.broker.state.topics import TopicTable
 from rmqspark.errors import NotWritable
 from rmqspark.protocol.bodies.admin import (
     ConsumerOffsetTable,

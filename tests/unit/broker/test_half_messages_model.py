@@ -24,14 +24,14 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from rmqspark.broker.check_back import CheckBack
 from rmqspark.broker.clients import ClientRegistry, Member
 from rmqspark.broker.config import BrokerConfig
-from rmqspark.broker.half_messages import HalfMessages
-from rmqspark.broker.half_progress import HalfProgress
 from rmqspark.broker.metrics.counted import Counted
-from rmqspark.broker.offsets import ConsumerOffsets
-from rmqspark.broker.topics import TopicTable
+from rmqspark.broker.state.offsets import ConsumerOffsets
+from rmqspark.broker.state.topics import TopicTable
+from rmqspark.broker.transactions.check_back import CheckBack
+from rmqspark.broker.transactions.half_messages import HalfMessages
+from rmqspark.broker.transactions.half_progress import HalfProgress
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import NotWritable, TransactionError
 from rmqspark.protocol.bodies.admin import ConsumerOffsetTable

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from rmqspark.broker.offset_log import OffsetLog
-from rmqspark.broker.offsets import ConsumerOffsets
+from rmqspark.broker.shared_groups.offset_log import OffsetLog
+from rmqspark.broker.state.offsets import ConsumerOffsets
 from rmqspark.errors import Busy, FlushTimeout, NotWritable
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.names import GROUP_OFFSET_TOPIC, OFFSET_LOG_GROUP

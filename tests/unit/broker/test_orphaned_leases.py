@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from rmqspark.broker.config import BrokerConfig
-from rmqspark.broker.orphaned_leases import OrphanedLeases
+from rmqspark.broker.shared_groups.orphaned_leases import OrphanedLeases
 from rmqspark.errors import Busy, NotSupported, Unreachable
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.bodies.client import LeasedQueue, LeasedQueues
@@ -24,7 +24,7 @@ from .test_slave_role import tables_of
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from rmqspark.broker.locks import QueueLocks
+    from rmqspark.broker.state.locks import QueueLocks
 
 FIRST, SECOND = MessageQueue("orders", "broker-a", 0), MessageQueue("orders", "broker-a", 1)
 LEASE_MS = 60_000

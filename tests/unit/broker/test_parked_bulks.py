@@ -8,7 +8,7 @@ import pytest
 
 from rmqspark.broker.delays.parked_bulks import ParkedBulks
 from rmqspark.broker.sending.bulks import check_target
-from rmqspark.broker.topics import TopicTable
+from rmqspark.broker.state.topics import TopicTable
 from rmqspark.errors import Busy, InvalidArgument, NoPermission, TopicNotFound
 from rmqspark.protocol.bodies.route import TopicConfig
 from rmqspark.protocol.names import SCHEDULE_TOPIC, TIMER_TOPIC

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from rmqspark.broker.delays.parking import place_of
-from rmqspark.broker.groups import SubscriptionGroups
 from rmqspark.broker.redelivery import Redelivery, Returned
-from rmqspark.broker.topics import TopicTable
+from rmqspark.broker.state.groups import SubscriptionGroups
+from rmqspark.broker.state.topics import TopicTable
 from rmqspark.entropy import SystemEntropy
 from rmqspark.protocol.bodies.admin import SubscriptionGroupConfig
 from rmqspark.protocol.bodies.route import TopicConfig

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqspark.broker.flusher import Flusher
-from rmqspark.broker.replica_waiters import ReplicaWaiters
-from rmqspark.broker.safety import Safety
+from rmqspark.broker.replica.replica_waiters import ReplicaWaiters
+from rmqspark.broker.safekeeping.flusher import Flusher
+from rmqspark.broker.safekeeping.safety import Safety
 from rmqspark.errors import FlushSlaveTimeout, FlushTimeout, NotWritable, SlaveNotAvailable
 from rmqspark.replication.acks import SlaveProgress, Slaves
 

@@ -15,12 +15,12 @@ from rmqspark.broker.delays.deliver_times import park_until
 from rmqspark.broker.delays.deliveries import Deliveries
 from rmqspark.broker.delays.parking import Place
 from rmqspark.broker.delays.timed_messages import TimedMessages
-from rmqspark.broker.flusher import Flusher
 from rmqspark.broker.given import Given
-from rmqspark.broker.lost_topics import LostTopics
 from rmqspark.broker.metrics.arrivals import Arrivals
 from rmqspark.broker.metrics.timer_counts import TimerCounts
-from rmqspark.broker.replicating import MasterRole, SlaveRole
+from rmqspark.broker.replica.replicating import MasterRole, SlaveRole
+from rmqspark.broker.safekeeping.flusher import Flusher
+from rmqspark.broker.state.lost_topics import LostTopics
 from rmqspark.broker.tables import BrokerTables
 from rmqspark.broker.whereabouts import Whereabouts
 from rmqspark.clock import SteadyClock

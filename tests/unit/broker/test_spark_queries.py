@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from rmqspark.broker import queries
 from rmqspark.broker.consumption import WINDOW_MS, ConsumptionRates
-from rmqspark.broker.offsets import ConsumerOffsets
 from rmqspark.broker.queries import FORGOTTEN_AFTER_MS, MAX_HISTORY, SparkQueries
+from rmqspark.broker.state.offsets import ConsumerOffsets
 from rmqspark.errors import InvalidArgument
 from rmqspark.protocol.bodies.queries import QueryQueue, QueryReport, QueryTable
 from rmqspark.protocol.bodies.txn import InputRange

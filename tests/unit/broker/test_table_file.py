@@ -6,8 +6,8 @@ import asyncio
 import threading
 from typing import TYPE_CHECKING
 
-from rmqspark.broker.offsets import ConsumerOffsets
-from rmqspark.broker.table_file import TableFile
+from rmqspark.broker.state.offsets import ConsumerOffsets
+from rmqspark.broker.state.table_file import TableFile
 from rmqspark.protocol.bodies.admin import ConsumerOffsetTable
 from rmqspark.store.json_table import JsonTable
 from rmqspark.testing.memory_files import MemoryFileSystem

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rmqspark.broker.config import BrokerConfig
-from rmqspark.broker.table_sync import TableSync
+from rmqspark.broker.replica.table_sync import TableSync
 from rmqspark.broker.tables import BrokerTables
 from rmqspark.protocol.bodies.admin import (
     ConsumerOffsetTable,

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from structlog.testing import capture_logs
 
-from rmqspark.broker.copied_queues import CopiedQueues
+from rmqspark.broker.replica.copied_queues import CopiedQueues
 from rmqspark.errors import Busy
 from rmqspark.protocol.records.record import blank_record
 from rmqspark.protocol.records.record_batch import RecordBatch

@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
-from rmqspark.broker.group_leases import GroupLeases
 from rmqspark.broker.handlers.leases import LeaseHandlers
-from rmqspark.broker.locks import QueueLocks
-from rmqspark.broker.offsets import ConsumerOffsets
+from rmqspark.broker.shared_groups.group_leases import GroupLeases
+from rmqspark.broker.state.locks import QueueLocks
+from rmqspark.broker.state.offsets import ConsumerOffsets
 from rmqspark.client.cluster.capabilities import Capabilities
 from rmqspark.client.cluster.group_reading import Member, lease
 from rmqspark.entropy import SystemEntropy

@@ -6,8 +6,8 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from rmqspark.broker.offsets import ConsumerOffsets
-from rmqspark.broker.resets import GroupQueue
+from rmqspark.broker.state.offsets import ConsumerOffsets
+from rmqspark.broker.state.resets import GroupQueue
 from rmqspark.client.cluster.capabilities import Capabilities
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.bodies.admin import ResetOffsetBody

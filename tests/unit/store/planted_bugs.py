@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rmqspark.broker.offsets import ConsumerOffsets
+from rmqspark.broker.state.offsets import ConsumerOffsets
 from rmqspark.store.appending.placed_drafts import PlacedDrafts
 from rmqspark.store.appending.writer import Writer
 from rmqspark.store.checkpoint import CheckpointFile

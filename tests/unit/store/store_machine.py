@@ -9,7 +9,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from rmqspark.broker.offsets import ConsumerOffsets
+from rmqspark.broker.state.offsets import ConsumerOffsets
 from rmqspark.errors import NotWritable, StoreError
 from rmqspark.protocol.records.record import MIN_RECORD_BYTES, decode_record
 from rmqspark.store.checkpoint import Checkpoint

@@ -9,7 +9,7 @@ import errno
 
 import pytest
 
-from rmqspark.broker.offsets import ConsumerOffsets
+from rmqspark.broker.state.offsets import ConsumerOffsets
 from rmqspark.errors import NotWritable
 from rmqspark.store.config import StoreConfig
 from rmqspark.testing.disk_faults import ProcessDied

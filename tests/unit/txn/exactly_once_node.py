@@ -10,10 +10,10 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rmqspark.broker.expiry_rounds import ExpiryRounds
 from rmqspark.broker.handlers.txn_coordinator import TxnCoordinatorHandlers
-from rmqspark.broker.participation import verdict
 from rmqspark.broker.queries import SparkQueries
+from rmqspark.broker.safekeeping.expiry_rounds import ExpiryRounds
+from rmqspark.broker.transactions.participation import verdict
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import RmqError
 from rmqspark.protocol.bodies.txn import OutputRanges, TxnComplete, TxnVote

@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from rmqspark.broker.handlers.txn_participant import TxnParticipantHandlers
-from rmqspark.broker.topics import TopicTable
+from rmqspark.broker.state.topics import TopicTable
 from rmqspark.errors import NotWritable, TopicNotFound
 from rmqspark.protocol.bodies.route import TopicConfig
 from rmqspark.protocol.headers.txn import TxnHalfRequestHeader

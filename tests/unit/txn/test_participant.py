@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqspark.broker.participation import verdict
+from rmqspark.broker.transactions.participation import verdict
 from rmqspark.errors import (
     Busy,
     DamagedFile,

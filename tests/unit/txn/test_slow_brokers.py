@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 from structlog.testing import capture_logs
 
-from rmqspark.broker.locks import QueueLocks
+from rmqspark.broker.state.locks import QueueLocks
 from rmqspark.errors import NotWritable, RequestTimeout, SlaveNotAvailable
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.bodies.txn import HeldAttempt, InputRange, OutputRange, TxnDecision

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rmqspark.broker.subscriptions import parse_subscription
+from rmqspark.broker.pulling.subscriptions import parse_subscription
 from rmqspark.errors import (
     FilterNotFound,
     InvalidFilter,
@@ -17,9 +17,9 @@ from rmqspark.protocol.headers.consume import PullFlag
 
 if TYPE_CHECKING:
     from rmqspark.broker.clients import ClientRegistry
-    from rmqspark.broker.groups import SubscriptionGroups
-    from rmqspark.broker.subscriptions import Filter
-    from rmqspark.broker.topics import TopicTable
+    from rmqspark.broker.pulling.subscriptions import Filter
+    from rmqspark.broker.state.groups import SubscriptionGroups
+    from rmqspark.broker.state.topics import TopicTable
     from rmqspark.clock import Clock
     from rmqspark.protocol.bodies.admin import SubscriptionGroupConfig
     from rmqspark.protocol.bodies.route import TopicConfig

@@ -10,7 +10,7 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from rmqspark.broker.long_poll import ParkedPulls
+from rmqspark.broker.pulling.long_poll import ParkedPulls
 from rmqspark.errors import TopicNotFound
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from rmqspark.broker.long_poll import ParkedPull
+    from rmqspark.broker.pulling.long_poll import ParkedPull
     from rmqspark.clock import Clock
     from rmqspark.protocol.headers.consume import PullMessageRequestHeader
     from rmqspark.remoting.reply import Reply

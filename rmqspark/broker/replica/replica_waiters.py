@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqspark.broker.flush_waiters import FlushWaiters
+from rmqspark.broker.safekeeping.flush_waiters import FlushWaiters
 from rmqspark.errors import FlushSlaveTimeout, SlaveNotAvailable
 
 if TYPE_CHECKING:

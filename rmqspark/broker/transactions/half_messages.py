@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
 
-from rmqspark.broker.known_messages import is_called
 from rmqspark.broker.metrics.if_memory_allows import IF_MEMORY_ALLOWS
-from rmqspark.broker.topics import queue_by_now
+from rmqspark.broker.state.topics import queue_by_now
+from rmqspark.broker.transactions.known_messages import is_called
 from rmqspark.errors import (
     DecodeError,
     InvalidArgument,
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from rmqspark.broker.delays.deliveries import FindTopic
-    from rmqspark.broker.half_progress import HalfProgress
     from rmqspark.broker.metrics.counted import Counted
-    from rmqspark.broker.topics import TopicTable
+    from rmqspark.broker.state.topics import TopicTable
+    from rmqspark.broker.transactions.half_progress import HalfProgress
     from rmqspark.clock import Clock
     from rmqspark.protocol.headers.produce import EndTransactionRequestHeader
     from rmqspark.protocol.records.record import Record

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rmqspark.broker.config import BrokerConfig
-    from rmqspark.broker.groups import SubscriptionGroups
-    from rmqspark.broker.topics import TopicTable
+    from rmqspark.broker.state.groups import SubscriptionGroups
+    from rmqspark.broker.state.topics import TopicTable
     from rmqspark.clock import Clock
     from rmqspark.protocol.bodies.route import TopicConfig
     from rmqspark.store.message_store import MessageStore

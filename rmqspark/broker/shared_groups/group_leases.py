@@ -14,7 +14,7 @@ from rmqspark.protocol.bodies.client import LeasedQueue
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
-    from rmqspark.broker.offset_log import OffsetLog
+    from rmqspark.broker.shared_groups.offset_log import OffsetLog
     from rmqspark.broker.tables import BrokerTables
     from rmqspark.clock import Clock
 

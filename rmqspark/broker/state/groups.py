@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from rmqspark.broker.possible_names import PossibleNames
-from rmqspark.broker.room import require_room
+from rmqspark.broker.state.possible_names import PossibleNames
+from rmqspark.broker.state.room import require_room
 from rmqspark.errors import GroupNotFound, NoPermission
 from rmqspark.protocol.bodies.admin import SubscriptionGroupConfig, SubscriptionGroupTable
 from rmqspark.protocol.bodies.route import DataVersion

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     import msgspec
 
-    from rmqspark.broker.account_sync import AccountSync
+    from rmqspark.broker.replica.account_sync import AccountSync
     from rmqspark.broker.tables import BrokerTables
     from rmqspark.clock import Clock
     from rmqspark.remoting.access import Access

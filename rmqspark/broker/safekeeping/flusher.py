@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from rmqspark.broker.flush_waiters import FlushWaiters
+from rmqspark.broker.safekeeping.flush_waiters import FlushWaiters
 from rmqspark.errors import NotWritable
 from rmqspark.store.disk_errors import advice
 from rmqspark.threads import in_thread

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from rmqspark.broker.given import Given
-    from rmqspark.broker.safety import Safety
+    from rmqspark.broker.safekeeping.safety import Safety
     from rmqspark.store.message_store import MessageStore
     from rmqspark.txn.coordinator.coordinator import Ruling
     from rmqspark.txn.participant.half_batch import Batch

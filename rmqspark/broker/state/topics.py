@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rmqspark.broker.possible_names import PossibleNames
-from rmqspark.broker.room import require_room
+from rmqspark.broker.state.possible_names import PossibleNames
+from rmqspark.broker.state.room import require_room
 from rmqspark.errors import InvalidQueue, NoPermission, TopicNotFound
 from rmqspark.protocol.bodies.route import DataVersion, RegisterBrokerBody, TopicConfig, TopicConfigTable
 from rmqspark.protocol.names import (

@@ -15,8 +15,8 @@ from rmqspark.errors import FlushTimeout
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rmqspark.broker.flusher import Flusher
-    from rmqspark.broker.replica_waiters import ReplicaWaiters
+    from rmqspark.broker.replica.replica_waiters import ReplicaWaiters
+    from rmqspark.broker.safekeeping.flusher import Flusher
     from rmqspark.errors import RmqError
 
     Done = Callable[[RmqError | None], None]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
-from rmqspark.broker.account_copies import Exchange, from_hex
+from rmqspark.broker.replica.account_copies import Exchange, from_hex
 from rmqspark.errors import NoPermission
 from rmqspark.protocol.bodies.access_control import AccountTable
 from rmqspark.protocol.codes import RequestCode

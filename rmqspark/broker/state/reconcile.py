@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from rmqspark.broker.lost_topics import LostTopics
-from rmqspark.broker.topics import system_topics
+from rmqspark.broker.state.lost_topics import LostTopics
+from rmqspark.broker.state.topics import system_topics
 
 if TYPE_CHECKING:
     from rmqspark.broker.config import BrokerConfig

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rmqspark.broker.clients import ClientRegistry
-    from rmqspark.broker.half_messages import HalfMessages
     from rmqspark.broker.topic_publisher import TopicPublisher
+    from rmqspark.broker.transactions.half_messages import HalfMessages
     from rmqspark.remoting.request import Connection
 
 _AT_ONCE: Final = 100  # actions between two looks at what else there is to do

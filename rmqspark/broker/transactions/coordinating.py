@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rmqspark.broker.given import Given
-    from rmqspark.broker.group_leases import GroupLeases
-    from rmqspark.broker.safety import Safety
+    from rmqspark.broker.safekeeping.safety import Safety
     from rmqspark.broker.sending.appender import Appender
+    from rmqspark.broker.shared_groups.group_leases import GroupLeases
     from rmqspark.broker.tables import BrokerTables
     from rmqspark.clock import Clock
     from rmqspark.protocol.bodies.txn import InputRange

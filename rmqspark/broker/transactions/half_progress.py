@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rmqspark.protocol.names import CHECK_GROUP, HALF_TOPIC, OP_HALF_TOPIC
 
 if TYPE_CHECKING:
-    from rmqspark.broker.offsets import ConsumerOffsets
+    from rmqspark.broker.state.offsets import ConsumerOffsets
     from rmqspark.store.message_store import MessageStore
 
 

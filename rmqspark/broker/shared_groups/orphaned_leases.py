@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 
     from rmqspark.broker.config import BrokerConfig
-    from rmqspark.broker.group_leases import GroupLeases
-    from rmqspark.broker.locks import QueueLock
+    from rmqspark.broker.shared_groups.group_leases import GroupLeases
+    from rmqspark.broker.state.locks import QueueLock
     from rmqspark.broker.tables import BrokerTables
     from rmqspark.clock import Clock
     from rmqspark.store.message_store import MessageStore

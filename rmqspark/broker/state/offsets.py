@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rmqspark.broker.resets import GroupQueue, PendingResets
+from rmqspark.broker.state.resets import GroupQueue, PendingResets
 from rmqspark.errors import Busy
 from rmqspark.protocol.bodies.admin import ConsumerOffsetTable
 from rmqspark.protocol.bodies.route import DataVersion

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from rmqspark.broker.account_sync import AccountSync
-from rmqspark.broker.replica_waiters import ReplicaWaiters
-from rmqspark.broker.table_sync import TableSync
+from rmqspark.broker.replica.account_sync import AccountSync
+from rmqspark.broker.replica.replica_waiters import ReplicaWaiters
+from rmqspark.broker.replica.table_sync import TableSync
 from rmqspark.errors import PortInUse, Unreachable
 from rmqspark.protocol.names import CHECK_GROUP
 from rmqspark.remoting.address import is_loopback
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from rmqspark.auth.accounts import Accounts
     from rmqspark.broker.config import BrokerConfig
-    from rmqspark.broker.flusher import Flusher
     from rmqspark.broker.given import Given
+    from rmqspark.broker.safekeeping.flusher import Flusher
     from rmqspark.broker.tables import BrokerTables
     from rmqspark.protocol.headers.cluster import RegisterBrokerResponseHeader
     from rmqspark.store.message_store import MessageStore

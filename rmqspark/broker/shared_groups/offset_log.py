@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
 
-from rmqspark.broker.offsets import by_pair
+from rmqspark.broker.state.offsets import by_pair
 from rmqspark.errors import Busy, FlushTimeout, RmqError
 from rmqspark.protocol.bodies.admin import ConsumerOffsetTable
 from rmqspark.protocol.names import GROUP_OFFSET_TOPIC, OFFSET_LOG_GROUP
@@ -29,7 +29,7 @@ from rmqspark.txn.queue_reader import QueueReader
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from rmqspark.broker.offsets import ConsumerOffsets
+    from rmqspark.broker.state.offsets import ConsumerOffsets
     from rmqspark.clock import Clock
     from rmqspark.model import MessageQueue
     from rmqspark.protocol.records.record import Record

@@ -1,0 +1,1 @@
+"""Pulls: what a consumer may have, and those that are held until there is something to answer."""
