@@ -49,7 +49,7 @@ class Part:
 
 
 BROKERS = Part(
-    "without Spark", ("-n", "2", "--dist", "worksteal", "-m", "(property or faults) and not spark"), 430, 620, 7200
+    "without Spark", ("-n", "2", "--dist", "worksteal", "-m", "(property or faults) and not spark"), 430, 690, 7200
 )
 SPARK = Part("with Spark", ("-m", "faults and spark"), 200, 200, 1200)
 LEAST_SHARE = 0.01
@@ -71,22 +71,27 @@ class Planner:
 
     def __init__(self, seconds: float) -> None:
         self._left_s = seconds
-        self._slowness = 1.0  # times as long as on two quiet cores
+        self._slowness = dict.fromkeys((BROKERS, SPARK), 1.0)  # times as long as on two quiet cores
         self.rounds = 0
 
     def next(self) -> Plan | None:
         """None where the time does not suffice for another round."""
-        usable_s = CAUTION * self._left_s / self._slowness
         if self.rounds == 0:
-            return Plan(BROKERS, _share_of_first(usable_s))
-        if self.rounds == 1 and usable_s >= SPARK.short_s:
+            return Plan(BROKERS, _share_of_first(self._usable_s(BROKERS)))
+        if self.rounds == 1 and (usable_s := self._usable_s(SPARK)) >= SPARK.short_s:
             return Plan(SPARK, SPARK.share(_seconds_for_spark(usable_s)))
+        usable_s = self._usable_s(BROKERS)
         return Plan(BROKERS, BROKERS.share(usable_s)) if usable_s >= BROKERS.short_s else None
 
     def took(self, plan: Plan, seconds: float) -> None:
+        """What was slow is most likely slow again, and as long as they have not been seen so are all others."""
         self._left_s -= seconds
+        slowness = seconds / plan.part.seconds(plan.share)
+        self._slowness.update(dict.fromkeys((BROKERS, SPARK), slowness) if self.rounds == 0 else {plan.part: slowness})
         self.rounds += 1
-        self._slowness = seconds / plan.part.seconds(plan.share)
+
+    def _usable_s(self, part: Part) -> float:
+        return CAUTION * self._left_s / self._slowness[part]
 
 
 def _share_of_first(usable_s: float) -> float:
