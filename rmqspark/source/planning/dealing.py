@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 FEW_TASKS: Final = 16
 """So many tasks a batch has at least, if it has as many queues."""
-TASK_RECORDS: Final = 40_000
+TASK_RECORDS: Final = 100_000
 """Ranges that are read together have no more messages than that."""
 MOST_PARTITIONS: Final = 100_000
 """That options may ask for in one batch: Spark's driver keeps each of them until the last has ended."""

@@ -83,7 +83,7 @@ def of_queues(sizes: list[int], *, brokers: int = 1) -> list[QueueRange]:
         ([1] * 16, None, None, 16),  # as many tasks as queues, while these are few
         ([1_000_000] * 64, None, None, 64),  # or have much to read
         ([156] * 64, None, None, 16),
-        ([1_000] * 1_000, None, None, 25),  # 40,000 messages each
+        ([1_000] * 5_000, None, None, 50),  # 100,000 messages each
         ([1_000] * 1_000, 100, None, 100),
         ([1_000] * 1_000, None, 5_000, 200),
         ([1] * 1_000, None, 1, 1_000),
