@@ -3,9 +3,10 @@
 After every task PySpark has all garbage looked for (`pyspark/daemon.py`), and with it what pandas and PyArrow brought
 with their modules, which never is any: 25 ms of a core per task, on each side of a query.
 
-To a process that is used again Spark sends a task in two pieces, the second small. It does not leave Spark (Nagle's
-algorithm) before the first is acknowledged, and the kernel acknowledges late (40 ms) what comes in by a connection that
-was just answered by: so every task waits that long before it begins.
+To a process that is used again Spark sends a task in two pieces: what is to be done, and, of a few hundred bytes, on
+what. The second does not leave Spark (Nagle's algorithm) before the first is acknowledged, and the kernel acknowledges
+late (40 ms) what comes in by a connection that was just answered by: every other task would wait that long before it
+begins. What is to be done is one of our objects, and to unpickle it is the only moment between the two.
 
 And what it gives to Spark may be paced, as if a network were in between (`pacing.py`).
 """
@@ -17,38 +18,39 @@ import os
 import socket
 import sys
 from contextlib import suppress
-from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from rmqspark.pacing import stop_pacing
 
 _SETTLING_TASKS: Final = 4  # of a process; modules are imported by the first that needs them, reading or writing
-_ALL_GENERATIONS: Final = 2
 _tasks: dict[int, int] = {}  # by process: forked workers begin anew
+_connections: dict[int, socket.socket] = {}  # to Spark, of processes that are workers
 
 
 def settle() -> None:
     """To be called as a task begins: puts what the process holds then where nobody looks for garbage, and sees to it
-    that rows go to Spark unpaced and the next task will not wait.
+    that rows go to Spark unpaced and later tasks do not wait (`acknowledge`).
 
     Only the first tasks of a process do so. What later ones make is collected as ever, and what nobody holds any more
     is freed as ever.
     """
-    begun = _tasks.get(os.getpid(), 0)
+    process, begun = os.getpid(), _tasks.get(os.getpid(), 0)
     if begun < _SETTLING_TASKS:
-        _tasks[os.getpid()] = begun + 1
+        _tasks[process] = begun + 1
         gc.freeze()
     connection = _connection_to_spark() if begun == 0 else None
     if connection is not None:
         stop_pacing(connection)
-        _acknowledge_at_once(connection)
+        _connections[process] = connection
 
 
-def _acknowledge_at_once(connection: socket.socket) -> None:
-    """Has what Spark sends acknowledged at once. The kernel forgets that with every answer, so it is told again when
-    one was given: Spark's daemon looks for garbage just then, which is the only moment between two tasks to be had."""
-    if hasattr(socket, "TCP_QUICKACK"):
-        gc.callbacks.append(partial(_after_a_task, connection))
+def acknowledge() -> None:
+    """Has what Spark has sent so far acknowledged now; nothing where no task was settled. The kernel goes back to its
+    ways with every answer, so it is told in each task."""
+    connection = _connections.get(os.getpid())
+    if connection is not None and hasattr(socket, "TCP_QUICKACK"):
+        with suppress(OSError):  # a process that is ending
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
 
 
 def _connection_to_spark() -> socket.socket | None:
@@ -60,10 +62,3 @@ def _connection_to_spark() -> socket.socket | None:
         frame = frame.f_back
     connection: socket.socket = frame.f_locals["sock"]
     return None if connection.family == socket.AF_UNIX else connection
-
-
-def _after_a_task(connection: socket.socket, phase: str, told: dict[str, Any]) -> None:
-    """A callback of the garbage collector."""
-    if phase == "stop" and told["generation"] == _ALL_GENERATIONS:
-        with suppress(OSError):  # a process that is ending
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)

@@ -13,6 +13,7 @@ from typing import Any
 
 from rmqspark import __version__
 from rmqspark.errors import OtherVersion
+from rmqspark.spark_worker import acknowledge
 
 
 class Travelling:
@@ -24,6 +25,7 @@ class Travelling:
 
 def unpacked(version: str, packed: bytes) -> object:
     """What was pickled. Raises OtherVersion. Its name and arguments are the same in all versions."""
+    acknowledge()  # in a task Spark has more to send
     if version != __version__:
         raise OtherVersion(version, __version__, sys.executable)
     kind, members = pickle.loads(packed)  # noqa: S301 - it came in a pickle of Spark's

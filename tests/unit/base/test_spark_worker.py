@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import gc
+import pickle
 import socket
 import weakref
+from array import array
+from fcntl import ioctl
+from termios import TIOCOUTQ
 from typing import TYPE_CHECKING
 
 import pytest
 
 from rmqspark import spark_worker
-from rmqspark.spark_worker import settle
+from rmqspark.sink.at_least_once import RowsWritten
+from rmqspark.spark_worker import acknowledge, settle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,12 +26,10 @@ class Node:
 
 
 @pytest.fixture(autouse=True)
-def new_process(monkeypatch: pytest.MonkeyPatch, nothing_frozen: None) -> Iterator[None]:
+def new_process(monkeypatch: pytest.MonkeyPatch, nothing_frozen: None) -> None:
     """A process that has run no task yet."""
     monkeypatch.setattr(spark_worker, "_tasks", {})
-    before = [*gc.callbacks]
-    yield
-    gc.callbacks[:] = before
+    monkeypatch.setattr(spark_worker, "_connections", {})
 
 
 def test_what_a_worker_has_loaded_is_not_looked_at_after_every_task() -> None:
@@ -68,46 +71,44 @@ needs_quick_acknowledgements = pytest.mark.skipif(
 
 
 @needs_quick_acknowledgements
-def test_the_next_task_is_acknowledged_at_once(connected: tuple[socket.socket, socket.socket]) -> None:
-    """Nagle's algorithm holds the second half of the next task back no longer than the kernel holds the first one's
-    acknowledgement, which after an answer it does for 40 ms."""
+def test_what_a_task_is_to_do_is_acknowledged_at_once(connected: tuple[socket.socket, socket.socket]) -> None:
+    """Else Nagle's algorithm holds back what it is to be done on, for as long as the kernel waits after an answer. An
+    answer makes the kernel wait again, so it is told in every task, by what all of them unpickle."""
     spark, worker = connected
-    manager(worker, lambda: _answer(spark, worker))
-    assert _acknowledges_late(worker)
-    gc.collect()  # as PySpark's daemon does between two tasks
-    assert not _acknowledges_late(worker)
-
-
-@needs_quick_acknowledgements
-def test_every_task_is(connected: tuple[socket.socket, socket.socket]) -> None:
-    """An answer makes the kernel late again, so it is told after each task, however many there are."""
-    spark, worker = connected
+    manager(worker, _nothing)
     for _ in range(10):
-        manager(worker, lambda: _answer(spark, worker))
-        gc.collect()
-        assert not _acknowledges_late(worker)
-    assert sum(_is_of_ours(callback) for callback in gc.callbacks) == 1
+        _answer(spark, worker)
+        spark.sendall(pickle.dumps(RowsWritten(2, 300, {})))
+        packed = worker.recv(65_536)
+        assert _unacknowledged(spark)
+        pickle.loads(packed)
+        assert any(not _unacknowledged(spark) for _ in range(1_000))
 
 
 @needs_quick_acknowledgements
 def test_a_connection_that_is_gone_is_no_matter(connected: tuple[socket.socket, socket.socket]) -> None:
-    """The last collection of a worker whose Spark has gone raises nothing, not even where nobody would see it."""
-    spark, worker = connected
-    manager(worker, lambda: _answer(spark, worker))
+    """What the last task of a worker unpickles raises nothing where its Spark has gone."""
+    _, worker = connected
+    manager(worker, _nothing)
     worker.close()
-    gc.collect()
+    acknowledge()
 
 
 def test_a_process_that_is_not_a_worker_is_left_alone() -> None:
     """A driver, or a task run in a test, has no connection to tell anything."""
     settle()
-    assert not any(map(_is_of_ours, gc.callbacks))
+    assert not spark_worker._connections
+    acknowledge()
 
 
-def manager(sock: socket.socket, answer: Callable[[], None]) -> None:
+def manager(sock: socket.socket, work: Callable[[], None]) -> None:
     """Runs a task as PySpark's function of this name does, which calls its connection so, too."""
     settle()
-    answer()
+    work()
+
+
+def _nothing() -> None:
+    """A task that has no rows."""
 
 
 @pytest.fixture
@@ -130,9 +131,8 @@ def _answer(spark: socket.socket, worker: socket.socket) -> None:
         spark.recv(1)
 
 
-def _acknowledges_late(connection: socket.socket) -> bool:
-    return connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK) == 0
-
-
-def _is_of_ours(callback: object) -> bool:
-    return getattr(callback, "func", None) is spark_worker._after_a_task
+def _unacknowledged(sender: socket.socket) -> int:
+    """Bytes that were sent and are not acknowledged."""
+    waiting = array("i", [0])
+    ioctl(sender, TIOCOUTQ, waiting)  # of a TCP connection SIOCOUTQ, which has the same number
+    return waiting[0]
