@@ -7,6 +7,8 @@ travels under is written once, in `protocol/faults.py`.
 
 from __future__ import annotations
 
+from typing import Final
+
 
 class RmqError(Exception):
     """Base of all errors of rmqspark. `hint` is one sentence on what to do next, empty if there is nothing."""
@@ -361,3 +363,7 @@ class StoreLocked(StoreError):
 
 class DamagedFile(StoreError):
     """A file whose content cannot be what this or any RocketMQ broker wrote; the message names file and place."""
+
+
+WRITTEN_LATER: Final = "If a later version of rmqspark has run here, start that one again: it goes on from here."
+"""The hint where what is logged is sound and cannot be read."""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import structlog
 
 from rmqspark.broker.state.offsets import by_pair
-from rmqspark.errors import Busy, FlushTimeout, RmqError
+from rmqspark.errors import WRITTEN_LATER, Busy, DamagedFile, DecodeError, FlushTimeout, RmqError
 from rmqspark.protocol.bodies.admin import ConsumerOffsetTable
 from rmqspark.protocol.names import GROUP_OFFSET_TOPIC, OFFSET_LOG_GROUP
 from rmqspark.protocol.records.record import encode_record
@@ -125,7 +125,7 @@ class OffsetLog:
 
     def replay(self) -> None:
         """Commits what the table does not know of yet. Once, before anything is served; a slave's table is as its
-        master's."""
+        master's. Raises DamagedFile for a record nobody here can read: without it a group would go back."""
         known = self._offsets.committed(OFFSET_LOG_GROUP, GROUP_OFFSET_TOPIC, _QUEUE) or 0
         reader = QueueReader(self._store, GROUP_OFFSET_TOPIC, known, queue_id=_QUEUE)
         for record in reader.all():
@@ -134,8 +134,9 @@ class OffsetLog:
             self._note(reader.next_offset)
 
     def _take(self, record: Record) -> None:
+        told = by_pair(_table_in(record))
         try:
-            for (topic, group), queues in by_pair(ConsumerOffsetTable.decode(record.body)).items():
+            for (topic, group), queues in told.items():
                 if self._store.deletions.took(topic, record.physical_offset):
                     continue
                 for queue_id, offset in queues.items():
@@ -143,3 +144,13 @@ class OffsetLog:
                     self._offsets.commit(group, topic, queue_id, min(offset, end))
         except RmqError as error:
             log.warning("how far a shared group is was left out", place=record.queue_offset, reason=str(error))
+
+
+def _table_in(record: Record) -> ConsumerOffsetTable:
+    """Raises DamagedFile: its checksum is right, so it is what somebody wrote who has more to say than this version."""
+    try:
+        return ConsumerOffsetTable.decode(record.body)
+    except DecodeError as error:
+        raise DamagedFile(
+            f"Record {record.queue_offset} of {GROUP_OFFSET_TOPIC} cannot be read: {error}", hint=WRITTEN_LATER
+        ) from error

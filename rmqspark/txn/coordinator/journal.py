@@ -17,7 +17,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 import msgspec
 import structlog
 
-from rmqspark.errors import DamagedFile, DecodeError, FlushTimeout, InvalidMessage, OffsetMoved, RecordError, RmqError
+from rmqspark.errors import (
+    WRITTEN_LATER,
+    DamagedFile,
+    DecodeError,
+    FlushTimeout,
+    InvalidMessage,
+    OffsetMoved,
+    RecordError,
+    RmqError,
+)
 from rmqspark.protocol.names import TXN_LEDGER_TOPIC
 from rmqspark.protocol.records.record import decode_record, encode_record
 from rmqspark.store.draft import Draft
@@ -49,7 +58,6 @@ _QUEUE: Final = 0
 _READ_BYTES: Final = 1 << 20
 _READ_COUNT: Final = 4_096
 _RESTATED_AT_ONCE: Final = 256
-_WRITTEN_LATER: Final = "If a later version of rmqspark has run here, start that one again: it goes on from here."
 _PROMISES: Final = (RunOpened, EpochClosed, Decided, PeerSeen)  # what an answer may rest on; see `_is_promise`
 
 log = structlog.get_logger("rmqspark.txn")
@@ -163,7 +171,7 @@ class Journal:
             try:
                 self._apply(decode_event(body))
             except DecodeError as error:
-                raise _unreadable(queue_offset, error, _WRITTEN_LATER) from error
+                raise _unreadable(queue_offset, error, WRITTEN_LATER) from error
 
     def _find_start(self) -> int:
         """As noted in this log, else all there is."""

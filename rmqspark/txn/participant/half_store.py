@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import structlog
 
-from rmqspark.errors import DamagedFile, DecodeError, NotWritable, RecordError
+from rmqspark.errors import WRITTEN_LATER, DamagedFile, DecodeError, NotWritable, RecordError
 from rmqspark.protocol.names import HALF_BATCH_TOPIC, OP_HALF_BATCH_TOPIC
 from rmqspark.protocol.records.record import HEAD_BYTES, MIN_RECORD_BYTES, SysFlag, encode_record
 from rmqspark.store.draft import Draft
@@ -178,6 +178,6 @@ class HalfStore:
             except DecodeError as error:
                 raise DamagedFile(
                     f"Event {record.queue_offset} of {OP_HALF_BATCH_TOPIC} cannot be read: {error}",
-                    hint="If a later version of rmqspark has run here, start that one again: it goes on from here.",
+                    hint=WRITTEN_LATER,
                 ) from error
         return found
