@@ -97,6 +97,11 @@ class Dispatcher:
         self.on_safe: Callable[[], object] | None = None
         """Called when there is more of the log that is as safe as its flush mode promises."""
 
+    @property
+    def waits_at(self) -> int | None:
+        """`offset`, where something waits for more of the log to be safe; None where nothing does, or all is held."""
+        return self.offset if self._waiting and not self._holders else None
+
     def submit(self, dispatch: Dispatch) -> None:
         self._waiting.append(dispatch)
 

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from rmqspark.store.queues.consume_queues import ConsumeQueues
 
 RECORD_OVERHEAD_BYTES: Final = 64 << 10  # what RocketMQ allows a record beyond its body
+_LONG_FLUSH_MS: Final = 5_000
 
 
 class Writer:
@@ -74,6 +75,9 @@ class Writer:
         self._gate = gate
         self._clock = clock
         self._is_sync = config.syncs_flush
+        self._longest_flush_ms = max(config.sync_flush_timeout, _LONG_FLUSH_MS)
+        self._waits_at: int | None = None  # what the dispatcher said last, and since when
+        self._waits_since_ms = 0
         self._max_body_bytes = config.max_message_size
         self._max_record_bytes = config.max_message_size + RECORD_OVERHEAD_BYTES
         self.store_host = ZERO_HOST
@@ -258,6 +262,20 @@ class Writer:
                     f"A consume queue or the index cannot be written: {self._dispatcher.fault}.",
                     hint=advice(self._dispatcher.fault),
                 )
+        if self._is_sync and not from_master:  # a slave waits itself until its disk has what it was sent
+            self._check_flush()
+
+    def _check_flush(self) -> None:
+        """What waits for a flush is in memory. While one takes longer than any sender waits for it, nothing more is
+        taken, as RocketMQ takes nothing while the page cache is busy."""
+        waits_at, now_ms = self._dispatcher.waits_at, self._clock.monotonic_ms()
+        if waits_at is None or waits_at != self._waits_at:
+            self._waits_at, self._waits_since_ms = waits_at, now_ms
+        elif now_ms - self._waits_since_ms > self._longest_flush_ms:
+            raise NotWritable(
+                f"The disk has taken nothing for {(now_ms - self._waits_since_ms) // 1000} s.",
+                hint="Messages are taken again once it answers. Is it failing?",
+            )
 
     def _vouch(self, all_properties: Sequence[bytes]) -> None:
         """Puts vouchers into the log ahead of messages with properties that might look torn."""

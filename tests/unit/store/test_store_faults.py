@@ -215,6 +215,38 @@ def test_a_write_refused_in_a_flush_is_no_failed_fsync(config: StoreConfig) -> N
     assert count > 3
 
 
+def test_while_a_flush_hangs_no_more_is_taken() -> None:
+    """What waits for it is in memory, and nobody who sends waits so long. What was taken is there once the disk
+    answers, and all goes on."""
+    bench = StoreBench(SYNC)
+    bench.send("t", 0, b"first")
+    plan = bench.store.begin_flush()
+    assert plan is not None
+    for _ in range(2):
+        bench.clock.advance(ms=SYNC.sync_flush_timeout)
+        bench.send("t", 0, b"while")
+    bench.clock.advance(ms=1)
+    for send in (bench.send, bench.send_bulk):
+        with pytest.raises(NotWritable, match="taken nothing for 5 s"):
+            send("t", 0, b"late.")
+    plan.run()
+    bench.store.finish_flush(plan)
+    bench.send("t", 0, b"after")
+    bench.store.flush()
+    assert bench.bodies("t", 0) == [b"first", b"while", b"while", b"after"]
+
+
+def test_what_is_published_together_takes_its_time() -> None:
+    """No flush makes any of it readable meanwhile: that says nothing of the disk."""
+    bench = StoreBench(SYNC)
+    with bench.store.publishing_together():
+        for _ in range(3):
+            bench.send("t", 0, b"batch")
+            bench.store.flush()
+            bench.clock.advance(seconds=60)
+    assert bench.bodies("t", 0) == [b"batch"] * 3
+
+
 def test_sync_flush_shows_only_what_is_on_disk() -> None:
     """With SYNC_FLUSH a message is readable when its flush has ended; what was sent meanwhile waits for the next."""
     bench = StoreBench(SYNC)
