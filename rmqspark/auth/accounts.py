@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
-from rmqspark.auth.forms import acl_info, acl_of, changed, user_of, user_record
+from rmqspark.auth.forms import acl_info, acl_of, changed, kept_user_of, user_of, user_record
 from rmqspark.auth.policies import NOTHING
 from rmqspark.auth.users import UserStatus, username_of
 from rmqspark.errors import InvalidArgument, NoPermission, NotWritable
@@ -186,7 +186,7 @@ class Accounts:
         all stay then."""
         if not table.users:
             raise InvalidArgument("A master without users: what is here stays.")
-        users = {user.username: user for user in map(user_of, table.users)}
+        users = {user.username: user for user in map(kept_user_of, table.users)}
         acls = {name: acl for name, acl in map(_named_acl, table.acls) if name is not None}
         async with self._changing:
             if acls != self._acls:
@@ -225,7 +225,7 @@ def _require_room(what: str, table: Body) -> None:
 def _users_in(text: str) -> list[User]:
     """Raises ValueError for what is not the table of users."""
     try:
-        return [user_of(info) for info in UserTable.decode(text.encode()).users]
+        return [kept_user_of(info) for info in UserTable.decode(text.encode()).users]
     except NoPermission as error:
         raise ValueError(str(error)) from None
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import structlog
+from msgspec import structs
+
 from rmqspark.auth.policies import Acl, Entry, is_address
 from rmqspark.auth.resources import Action, Decision, PolicyType, Resource, word_in
 from rmqspark.auth.users import User, UserStatus, UserType, subject_key
@@ -15,9 +18,12 @@ if TYPE_CHECKING:
 
 _MOST_CHARACTERS: Final = 1024  # of a name, a password, a resource
 
+log = structlog.get_logger("rmqspark.auth")
+
 
 def user_of(info: UserInfo) -> User:
-    """A user with what is given, and the usual for the rest. Raises NoPermission where there is no name or password."""
+    """A user with what is given, and the usual for the rest. Raises NoPermission where there is no name or password,
+    InvalidArgument for a status that is none."""
     username, password = info.username or "", info.password or ""
     if not username.strip():
         raise NoPermission("username can not be blank")
@@ -25,16 +31,36 @@ def user_of(info: UserInfo) -> User:
         raise NoPermission("password can not be blank")
     check_length("username", username)
     check_length("password", password)
-    kind, status = word_in(UserType, info.userType), word_in(UserStatus, info.userStatus)
+    kind, status = word_in(UserType, info.userType), _status_in(info)
     return User(username, password, kind or UserType.NORMAL, status or UserStatus.ENABLE)
 
 
 def changed(user: User, info: UserInfo) -> User:
-    """The user with what is given in the place of what was."""
-    kind, status = word_in(UserType, info.userType), word_in(UserStatus, info.userStatus)
+    """The user with what is given in the place of what was. Raises InvalidArgument for a status that is none."""
+    kind, status = word_in(UserType, info.userType), _status_in(info)
     password = info.password if info.password and info.password.strip() else user.password
     check_length("password", password)
     return User(user.username, password, kind or user.type, status or user.status)
+
+
+def kept_user_of(info: UserInfo) -> User:
+    """The same of a file, or of a master. Who has a status that only a later version knows is kept out."""
+    try:
+        _status_in(info)
+    except InvalidArgument as error:
+        log.warning("a user is taken for disabled", user=info.username, reason=error.message)
+        info = structs.replace(info, userStatus=UserStatus.DISABLE.value)
+    return user_of(info)
+
+
+def _status_in(info: UserInfo) -> UserStatus | None:
+    """None where none is given. Raises InvalidArgument for what is none: RocketMQ takes that for nothing given, and who
+    was to be kept out comes in."""
+    status = word_in(UserStatus, info.userStatus)
+    if status is None and info.userStatus:
+        known = " or ".join(UserStatus)
+        raise InvalidArgument(f"The status of user {info.username!r} is {info.userStatus!r}, but must be {known}.")
+    return status
 
 
 def user_info(user: User) -> UserInfo:

@@ -8,13 +8,21 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+from structlog.testing import capture_logs
 
 from rmqspark.auth.accounts import Accounts
 from rmqspark.auth.forms import acl_of
 from rmqspark.auth.resources import PolicyType, Resource
 from rmqspark.auth.users import User, UserStatus, UserType
 from rmqspark.errors import DamagedFile, InvalidArgument, NoPermission, NotWritable
-from rmqspark.protocol.bodies.access_control import AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo
+from rmqspark.protocol.bodies.access_control import (
+    AccountTable,
+    AclInfo,
+    PolicyEntryInfo,
+    PolicyInfo,
+    UserInfo,
+    UserTable,
+)
 from rmqspark.testing.disk_faults import ProcessDied
 from rmqspark.testing.memory_files import MemoryFileSystem
 
@@ -358,3 +366,42 @@ def test_rights_do_not_grow_without_bound(monkeypatch: pytest.MonkeyPatch) -> No
         assert Accounts(files).rights_of("ann").policies[PolicyType.CUSTOM] == resources
 
     asyncio.run(change())
+
+
+@pytest.mark.parametrize("status", ["disabled", "DISABLE ", "locked"])
+def test_a_status_that_is_none_opens_no_door(status: str) -> None:
+    """Who changes a user to it is told so, for the user would come in as before; one cannot be made with it either."""
+    accounts = Accounts(MemoryFileSystem())
+    asyncio.run(accounts.create_user(ANN))
+    for request in (
+        accounts.update_user(UserInfo(None, status, None, "ann"), by_super=True),
+        accounts.create_user(UserInfo("secret", status, None, "bob")),
+    ):
+        with pytest.raises(InvalidArgument, match="must be enable or disable"):
+            asyncio.run(request)
+    assert [(user.username, user.status) for user in accounts.users()] == [("ann", UserStatus.ENABLE)]
+
+
+def test_a_user_with_the_status_of_a_later_version_is_kept_out() -> None:
+    """Read from a file, or from a master: the others come in. Without any a user is enabled, as in RocketMQ."""
+    files = MemoryFileSystem()
+    users = [
+        UserInfo("x", "locked", "Super", "ann"),
+        UserInfo("x", "", None, "bob"),
+        UserInfo("x", "ENABLE", None, "eve"),
+    ]
+    table = AccountTable(users, [])
+    files.make_directory("config")
+    files.open("config/users.json", create=True).pwrite(UserTable(users).encode(standard=True), 0)
+    copy = Accounts(MemoryFileSystem())
+    with capture_logs() as logs:
+        asyncio.run(copy.follow(table))
+        read = Accounts(files)
+    for accounts in (copy, read):
+        assert [(user.username, user.status.value) for user in accounts.users()] == [
+            ("ann", "disable"),
+            ("bob", "enable"),
+            ("eve", "enable"),
+        ]
+        assert accounts.password_of_super("ann") is None
+    assert [each["user"] for each in logs if each["event"] == "a user is taken for disabled"] == ["ann", "ann"]
