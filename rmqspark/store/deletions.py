@@ -124,6 +124,16 @@ class Deletions:
         self._by_topic = by_topic
 
 
+class _Entry(msgspec.Struct, array_like=True):
+    """As it is written. What a later version says behind this is passed over, like members of the other tables that are
+    not known: the topic is deleted all the same."""
+
+    log_end_offset: int
+    deleted_ms: int
+    only_ours_since: bool = False
+
+
 def parse(text: str) -> dict[str, Deletion]:
     """What the file says. Raises ValueError for what it cannot."""
-    return msgspec.json.decode(text, type=dict[str, Deletion])
+    entries = msgspec.json.decode(text, type=dict[str, _Entry])
+    return {topic: Deletion(*msgspec.structs.astuple(entry)) for topic, entry in entries.items()}

@@ -465,6 +465,16 @@ def test_deletions_follow_a_log_that_was_cut() -> None:
     assert (Deletions(files).get("t"), Deletions(files).get("u")) == (Deletion(250, 1), Deletion(100, 2))
 
 
+def test_what_a_later_version_says_of_a_deletion_is_passed_over() -> None:
+    """It counts all the same. A start refused the table, or took the one before, in which the topic was not deleted."""
+    bench = with_one_deleted(SMALL)
+    deletion = bench.store.deletions.all()["t"]
+    bench.store.close()
+    bench.write_file(PATH, msgspec.json.encode({"t": [*deletion, {"why": "later"}], "gone": [100, 2]}))
+    bench.open()
+    assert bench.store.deletions.all() == {"t": deletion, "gone": Deletion(100, 2)}
+
+
 def test_a_table_that_says_nothing_is_told() -> None:
     """A start ends with the file's name and what to do; nothing is taken for deleted or not on a guess."""
     bench = with_one_deleted(SMALL)
