@@ -122,13 +122,18 @@ class ActionLog:
         self._keep(action)
 
     def _append(self, line: bytes) -> None:
+        """On disk when this returns: after a power loss the next change would get the number of one that is done."""
+        is_new = not self._path.exists()
         descriptor = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             line = line if _is_at_line(descriptor) else b"\n" + line
             if os.write(descriptor, line) < len(line):
                 raise OSError(ENOSPC, os.strerror(ENOSPC))
+            os.fsync(descriptor)
         finally:
             os.close(descriptor)
+        if is_new:
+            _sync_directory(self._path.parent)
 
     def _keep(self, action: Action) -> None:
         if action.number not in self._actions:
@@ -168,6 +173,14 @@ def _locked(path: Path) -> int:
             f"Another rmq admin records in {path} what is changed.", hint="Name another file with --action-log."
         ) from None
     return descriptor
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _cut(text: str) -> str:

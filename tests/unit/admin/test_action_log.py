@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import shutil
 from contextlib import suppress
@@ -27,6 +28,26 @@ def test_an_action_is_recorded_before_it_is_done(tmp_path: Path) -> None:
         effect.story = "3 messages"
     (done,) = log.newest(9)
     assert (done.outcome, done.effect, done.number) == ("done", "3 messages", begun.number)
+
+
+def test_a_power_loss_takes_no_action_with_its_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is on the disk before it is done, and how it ended before that is told; in a file whose name is there, too."""
+    path, on_disk, synced = tmp_path / "a.jsonl", b"", set()
+    fsync = os.fsync
+
+    def seen(descriptor: int) -> None:
+        nonlocal on_disk
+        fsync(descriptor)
+        (name,) = (each for each in (path, tmp_path) if os.path.samestat(os.fstat(descriptor), each.stat()))
+        synced.add(name)
+        on_disk = path.read_bytes() if name == path else on_disk
+
+    monkeypatch.setattr(os, "fsync", seen)
+    log = ActionLog(path, ManualClock())
+    assert synced == {path, tmp_path}
+    with log.recording("ann", "delete topic", "orders", ""):
+        assert json.loads(on_disk)["outcome"] == "begun"
+    assert [json.loads(line)["outcome"] for line in on_disk.splitlines()] == ["begun", "done"]
 
 
 def test_one_that_fails_is_recorded_with_the_reason(tmp_path: Path) -> None:
