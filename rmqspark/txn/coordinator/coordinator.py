@@ -10,6 +10,7 @@ Everything about one transactional id happens one after the other, so what the l
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
@@ -27,7 +28,7 @@ from rmqspark.txn.coordinator.voting import Voting
 from rmqspark.txn.refusals import Refusals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from rmqspark.clock import Clock
     from rmqspark.model import MessageQueue
@@ -189,7 +190,7 @@ class Coordinator:
         left = self._following.left()
         is_kept = bool(due or left) and await self._is_kept()
         if is_kept:
-            await self._follow(left)
+            await asyncio.gather(*map(self._follow, left))  # each may wait for a broker that hangs
         await self._confirmations.ask(due if is_kept else {})
         self._journal.record(self._rollout.followed())
         self._rollout.forget_finished()
@@ -198,12 +199,11 @@ class Coordinator:
         """The queues that were read by a decision which the group has not followed yet."""
         return self._following.read(group)
 
-    async def _follow(self, transactional_ids: Iterable[str]) -> None:
-        """Those of which a request is under way do so themselves."""
-        for transactional_id in transactional_ids:
-            if not self._turns.is_taken(transactional_id):
-                async with self._turns.of(transactional_id):
-                    await self._following.catch_up(transactional_id)
+    async def _follow(self, transactional_id: str) -> None:
+        """Where a request is under way, that does so itself."""
+        if not self._turns.is_taken(transactional_id):
+            async with self._turns.of(transactional_id):
+                await self._following.catch_up(transactional_id)
 
     async def _is_kept(self) -> bool:
         """Whether all that was decided is where it has to be. A slave may be away for long: that is logged once."""

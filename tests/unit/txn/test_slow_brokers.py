@@ -87,7 +87,7 @@ class Nobody:
 
 
 class Bench:
-    def __init__(self, leases: Any = None) -> None:
+    def __init__(self, leases: Any = None, follow: Any = None) -> None:
         self.ledger, self.clock = Ledger(), ManualClock()
         self.slow, self.quick = Broker(), Broker()
         self.slow.hangs = True
@@ -97,6 +97,7 @@ class Bench:
         brokers: Any = lambda name: self.brokers[name]  # noqa: E731
         rollout = Rollout(self.ledger, brokers, self.clock, journal.flushed)
         nobody = cast("Any", Nobody())
+        self.following = Following(follow or nobody.follow, lambda inputs: False)
         self.coordinator = Coordinator(
             self.ledger,
             journal,
@@ -104,7 +105,7 @@ class Bench:
             rollout,
             brokers,
             leases or nobody,
-            Following(nobody.follow, lambda inputs: False),
+            self.following,
             self.clock,
             Uptime(self.clock, 0),
         )
@@ -340,5 +341,30 @@ def test_a_vote_that_outlasts_the_leases_is_no_decision_for_who_lost_them_meanwh
         assert ruling.answer.outcome is TxnOutcome.REFUSED
         assert ruling.remark == f"queue {queue} of the shared group 'g' is another member's, or another run's, now."
         assert bench.ledger.require(T).last_version == -1
+
+    asyncio.run(main())
+
+
+def test_groups_of_many_ids_wait_for_a_broker_that_hangs_side_by_side() -> None:
+    """Each is left alone when its time is over: that takes as long as one of them, and the round goes on."""
+
+    async def main() -> None:
+        asked, time_is_over = asyncio.Semaphore(0), asyncio.Event()
+
+        async def follow(_: TxnDecision) -> None:
+            asked.release()
+            await time_is_over.wait()
+
+        bench = Bench(follow=follow)
+        for transactional_id in ("a", "b", "c"):
+            bench.decided(transactional_id, 0, "quick")
+            bench.following.note(transactional_id, 0, decision("quick"))
+        under_way = asyncio.create_task(bench.coordinator.complete_pending())
+        async with asyncio.timeout(5):
+            for _ in range(3):
+                await asked.acquire()
+            time_is_over.set()
+            await under_way
+        assert bench.following.left() == []
 
     asyncio.run(main())
