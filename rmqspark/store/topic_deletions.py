@@ -119,7 +119,7 @@ class TopicDeletions:
     def require_not_remade(self, topic: str, deleted_ms: int | None) -> None:
         """Raises TopicRemade where a topic of this name was deleted later than a reader knows; None: any will do."""
         if self.is_remade(topic, deleted_ms):
-            raise TopicRemade(f"Topic {topic!r} was deleted and made anew since its offsets were looked up.")
+            raise TopicRemade(f"Topic {topic!r} was deleted since its offsets were looked up.")
 
     def took(self, topic: str, physical_offset: int) -> bool:
         """Whether the topic was deleted since its record at this physical offset was stored; there may be a next one of

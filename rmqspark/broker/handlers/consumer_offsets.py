@@ -86,17 +86,20 @@ class ConsumerOffsetHandlers:
     def update(self, request: Request[UpdateConsumerOffsetRequestHeader]) -> Reply | Awaitable[Reply]:
         header = request.header
         self._groups.require(header.consumerGroup)
-        self._check_queue(self._topics.require(header.topic), header.queueId)
-        self._store.deletions.require_not_remade(header.topic, header.topicDeleted)
         if header.decided:
             return self._follow(header)
+        self._check_queue(self._topics.require(header.topic), header.queueId)
+        self._store.deletions.require_not_remade(header.topic, header.topicDeleted)
         self._check_offset(header)
         if self._offsets.commit(header.consumerGroup, header.topic, header.queueId, header.commitOffset):
             return Reply()
         return Reply(remark=_PREVIOUSLY_RESET)
 
     def _follow(self, header: UpdateConsumerOffsetRequestHeader) -> Reply | Awaitable[Reply]:
-        """Of a shared group: what it has read beyond the end of a queue that lost it ends there."""
+        """Of a shared group: what it has read beyond the end of a queue that lost it ends there. Of a topic that was
+        deleted nothing is to be said again: that comes before there is none of its name."""
+        self._store.deletions.require_not_remade(header.topic, header.topicDeleted)
+        self._check_queue(self._topics.require(header.topic), header.queueId)
         queue = MessageQueue(header.topic, self._broker_name, header.queueId)
         self._leases.follow(header.consumerGroup, queue, header.commitOffset)
         return Reply() if self._leases.is_safe else reply_after(self._leases.make_safe, Reply())

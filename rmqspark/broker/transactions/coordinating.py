@@ -68,8 +68,8 @@ def _committing(
     def commit(read: InputRange) -> None:
         group, topic, queue_id = read.group, read.topic, read.queueId
         tables.groups.find_or_create(group, clock.now_ms())
+        store.deletions.require_not_remade(topic, read.topicDeleted)  # first: of a deleted topic it is over
         tables.topics.require_readable(topic, queue_id)
-        store.deletions.require_not_remade(topic, read.topicDeleted)
         if read.lease:
             leases.follow(group, MessageQueue(topic, read.brokerName, queue_id), read.toOffset)
             return

@@ -9,7 +9,7 @@ import pytest
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.bodies.admin import ConsumerOffsetTable, ResetOffsetBody
 from rmqspark.protocol.bodies.client import GroupLeasesAnswerBody, GroupLeasesBody, LeasedQueue, QueueLeaseTable
-from rmqspark.protocol.codes import RequestCode
+from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.headers.admin import (
     DeleteSubscriptionGroupRequestHeader,
     ResetOffsetRequestHeader,
@@ -245,3 +245,20 @@ def test_what_a_coordinator_says_late_outlives_a_kill_and_takes_no_group_back(on
     left = on_broker(say, files=files)
     left.kill()
     on_broker(look, files=left)
+
+
+def test_a_coordinator_hears_that_the_topic_is_gone(on_broker) -> None:
+    """It would say for a day where a group goes on in it, and keep what it has decided as long."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await client.create_topic("orders", 1)
+        await client.send("orders")
+        await ask(client, "first", take=[queue(0)])
+        decided = UpdateConsumerOffsetRequestHeader("g", "orders", 0, 1, topicDeleted=0, decided=True)
+        assert (await client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, decided)).code == 0
+        await client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, TopicRequestHeader("orders"))
+        answer = await client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, decided)
+        assert answer.code == ResponseCode.RMQ_TOPIC_REMADE
+
+    on_broker(talk)

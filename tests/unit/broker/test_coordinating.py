@@ -353,3 +353,14 @@ def test_a_decision_is_kept_while_no_disk_has_how_far_its_group_is() -> None:
     asyncio.run(decide())
     shared.bench.kill()
     assert tables_of(shared.bench).offsets.committed("g", "orders", 0) == 3
+
+
+def test_of_a_deleted_topic_no_group_is_told_for_a_day() -> None:
+    """Where it was to go on in it is nothing any more, and the decision is complete without that."""
+    shared = Shared()
+    read = InputRange("g", *QUEUE, 0, 3, member="m", lease=shared.lease, run="r", leaseRun=shared.run, topicDeleted=0)
+    shared.coordination._offsets.want([read])
+    shared.bench.store.deletions.delete(QUEUE.topic)
+    shared.tables.topics.remove(QUEUE.topic, 0)
+    asyncio.run(shared.coordination._move())
+    assert len(shared.coordination._offsets) == 0
