@@ -29,7 +29,9 @@ class NamesrvConfig(TlsServerSettings, AuthConfig):
         "", "(ours) Directory for its users, who are others than a broker's. Empty: it has those of its settings alone."
     )
 
-    max_brokers: int = setting(4_096, "(ours) Brokers registered at a time, replicas counted.")
+    max_brokers: int = setting(
+        4_096, "(ours) Brokers registered at a time, replicas counted; from one host half of them."
+    )
     max_topics: int = setting(200_000, "(ours) Topics known at a time, each on 20 brokers on average.")
     max_kv_configs: int = setting(10_000, "(ours) Key-value configurations, all namespaces together.", at_least=0)
 

@@ -234,9 +234,20 @@ class RouteTable:
         ]
 
     def _check_bounds(self, registration: Registration, dropped: Collection[str]) -> None:
-        if (registration.name, registration.address) not in self._live and len(self._live) >= self._max_brokers:
-            raise Busy(f"{self._max_brokers} brokers are registered already, as many as are allowed.")
+        if (registration.name, registration.address) not in self._live:
+            self._check_room_for_one_of(registration.speaker.host)
         self._topics.check_room_for(registration.topics.topicConfigTable.keys(), registration.name, going=dropped)
+
+    def _check_room_for_one_of(self, host: str) -> None:
+        """One host takes half of the room at most: whoever comes from elsewhere finds some."""
+        if len(self._live) >= self._max_brokers:
+            raise Busy(f"{self._max_brokers} brokers are registered already, as many as are allowed.")
+        of_host = sum(live.speaker.host == host for live in self._live.values())
+        if of_host >= (self._max_brokers + 1) // 2:
+            raise Busy(
+                f"{of_host} brokers are registered from {host} already, of {self._max_brokers} that are allowed.",
+                hint="Raise max_brokers where so many are behind one address.",
+            )
 
     def _take_in(self, registration: Registration) -> BrokerData:
         broker = self._brokers.setdefault(

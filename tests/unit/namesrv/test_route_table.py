@@ -421,6 +421,19 @@ def test_bounds() -> None:
     table.add_topic("orders", [])
 
 
+def test_one_host_takes_half_of_the_room() -> None:
+    """Brokers of others find some. Who is there already says what it likes, and who goes makes room."""
+    table = RouteTable(max_brokers=5)
+    for number in range(3):
+        table.register(broker(f"b{number}", address=f"10.0.1.{number}:10911", connection_id=number), 0)
+    with pytest.raises(Busy, match="3 brokers are registered from 10.0.0.1 already, of 5"):
+        table.register(broker("late", address=B_MASTER, connection_id=9), 0)
+    table.register(broker("b0", address="10.0.1.0:10911", connection_id=0), 1)
+    table.register(broker("other", address=B_MASTER, speaker=Speaker(10, "10.0.0.9")), 1)
+    table.connection_closed(0)
+    table.register(broker("late", address=A_SLAVE, connection_id=9), 1)
+
+
 def test_topics_of_all_brokers_are_bounded_together() -> None:
     """Each broker may say that it has all topics: that memory is theirs times each other."""
     table = RouteTable(max_topics=3)
