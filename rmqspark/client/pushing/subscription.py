@@ -86,14 +86,22 @@ class ConsumeFrom(NamedTuple):
             return CONSUME_FROM_TIMESTAMP
         return CONSUME_FROM_LAST_OFFSET if self.where == "latest" else CONSUME_FROM_FIRST_OFFSET
 
-    def place(self, queue: MessageQueue, since_ms: int, *, is_later: bool) -> Place:
-        """Where to begin in this queue; `is_later` says that the topic got it after the subscription, `since_ms`.
+    def goes_on(self, queue: MessageQueue) -> bool:
+        """Whether it matters for this queue what the group has consumed of others."""
+        return self.where == "latest" and not queue.topic.startswith(RETRY_PREFIX)
+
+    def place(self, queue: MessageQueue, since_ms: int, *, is_later: bool, consumed_ms: int | None = None) -> Place:
+        """Where to begin in this queue; `is_later` says that the topic got it after the subscription, `since_ms`, and
+        `consumed_ms` when the newest message was stored that the group has consumed of the topic.
 
         What waits to be consumed again is never left out. Nor is what reached a later queue before it was seen to be
-        there, for which RocketMQ has brokers answer 0 for queues that are young (spec: requests, code 14).
+        there, or while no member was: for that RocketMQ has brokers answer 0 for queues that are young (spec: requests,
+        code 14), and new groups begin there, too.
         """
         if queue.topic.startswith(RETRY_PREFIX):
             return "earliest"
-        if self.where == "latest" and is_later:
+        if self.where != "latest":
+            return self.where
+        if is_later:
             return max(since_ms - CLOCKS_DIFFER_MS, 0)
-        return self.where
+        return "latest" if consumed_ms is None else consumed_ms

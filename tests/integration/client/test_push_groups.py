@@ -129,6 +129,27 @@ def test_a_topic_and_queues_that_come_later(mq: LocalCluster, admin: AdminClient
 
 
 @pytest.mark.parametrize("broadcasting", [False, True])
+def test_queues_that_come_while_no_member_is_there(
+    mq: LocalCluster, admin: AdminClient, producer: Producer, tmp_path: Path, broadcasting: bool
+) -> None:
+    """A group that has consumed of the topic leaves out nothing of them, though it begins with the latest messages. A
+    new one does."""
+    heard, topic = Listener(), f"grown-{broadcasting}"
+    config = replace(QUICK, local_offset_store_dir=str(tmp_path), instance_name=topic)
+    admin.create_topic(topic, queues=1)
+    for number in (0, 1):
+        with PushConsumer(mq.namesrv, topic, listener=heard, broadcasting=broadcasting, config=config) as consumer:
+            consumer.subscribe(topic)
+            producer.send(Message(topic, b"%d" % number), queue=0)
+            heard.wait(1 + 2 * number)
+        if not number:
+            admin.update_topic(topic, queues=3)
+            with Producer(mq.namesrv) as knows:
+                knows.send(Message(topic, b"missed"), queue=2)
+    assert sorted(heard.bodies) == ["0", "1", "missed"]
+
+
+@pytest.mark.parametrize("broadcasting", [False, True])
 def test_a_topic_that_is_made_anew_is_consumed_from_its_beginning(
     mq: LocalCluster, admin: AdminClient, producer: Producer, tmp_path: Path, broadcasting: bool
 ) -> None:

@@ -79,6 +79,9 @@ def test_where_a_new_group_begins(consume_from: str | int, wire_name: str, at_fi
     assert start.wire_name == wire_name
     assert start.place(ORDERS[0], 1_000_000, is_later=False) == at_first
     assert start.place(ORDERS[0], 1_000_000, is_later=True) == later
+    went_on = 900_000 if consume_from == "latest" else at_first
+    assert start.place(ORDERS[0], 1_000_000, is_later=False, consumed_ms=900_000) == went_on
+    assert start.place(retries, 1_000_000, is_later=False, consumed_ms=900_000) == "earliest"
     assert start.place(retries, 1_000_000, is_later=False) == "earliest"
 
 
