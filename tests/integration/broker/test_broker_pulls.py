@@ -19,6 +19,7 @@ from rmqspark.protocol.headers.consume import (
     UpdateConsumerOffsetRequestHeader,
 )
 from rmqspark.store.message_store import MessageStore
+from rmqspark.testing.memory_files import MemoryFileSystem
 
 pytestmark = pytest.mark.integration
 
@@ -325,6 +326,34 @@ def test_pulls_with_long_texts_take_more_of_the_room(on_broker, field: str) -> N
         assert (await client.pull("orders", wait_ms=60_000, **header)).code == ResponseCode.SYSTEM_BUSY
 
     on_broker(talk, max_parked_pulls=50)
+
+
+@pytest.mark.faults
+def test_a_read_that_the_disk_fails_at_is_one_answer(on_broker) -> None:
+    """It says what is wrong, in a code that clients try again after: nothing is taken for damaged, or passed over."""
+    files = MemoryFileSystem()
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await client.send("orders", b"1")
+        waiting = asyncio.ensure_future(client.pull("orders", 1, wait_ms=60_000))
+        await client.settle()
+        files.fail_next("pread")
+        failed = await client.pull("orders")
+        assert bodies(bench, await client.pull("orders")) == [b"1"]
+        files.fail_next("pread")
+        await client.send("orders", b"2")
+        woken = await waiting
+        assert bodies(bench, await client.pull("orders")) == [b"1", b"2"]
+        files.fail_next("pread")
+        bulk = RequestCode.RMQ_BULK_READ, BulkReadRequestHeader("orders", 0, 0, 2, maxCount=9, maxBytes=1 << 20)
+        in_bulk = await client.ask(*bulk)
+        assert (await client.ask(*bulk)).code == ResponseCode.SUCCESS
+        for answer in (failed, woken, in_bulk):
+            assert answer.code == ResponseCode.SYSTEM_ERROR
+            assert "planned by the test" in answer.remark
+
+    on_broker(talk, files=files)
 
 
 def test_a_deletion_answers_the_pulls_that_wait_at_the_topic(on_broker) -> None:
