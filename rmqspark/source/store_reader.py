@@ -29,6 +29,7 @@ from rmqspark.store.direct.tails import Tail
 from rmqspark.store.direct.view import StoreView
 from rmqspark.store.disk_errors import as_store_errors
 from rmqspark.store.posix_files import PosixFileSystem
+from rmqspark.travelling import Travelling
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -41,7 +42,7 @@ ROWS_OF_A_TASK = 250_000
 
 
 @dataclass
-class StorePartition(InputPartition):
+class StorePartition(Travelling, InputPartition):
     """One task's share of a store without a broker: its path, ranges of some queues, and those of their entries that
     the queues' files lack."""
 
@@ -50,7 +51,7 @@ class StorePartition(InputPartition):
     tails: dict[tuple[str, int], Tail]
 
 
-class RmqStoreReader(DataSourceReader):
+class RmqStoreReader(Travelling, DataSourceReader):
     """Reads the stores at or in one directory once."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
