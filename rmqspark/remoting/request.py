@@ -5,8 +5,8 @@ is decoded from) is valid until the handler returns, and is then released: touch
 of showing the bytes of somebody else's request. Views and arrays made of it escape that check: a handler that answers
 later copies what it needs of the body before it returns. Everything else of a request (`header`, `opaque`, `reply`,
 ...) lives as long as the request. Where a handler returns an awaitable, the router takes a copy of the body first, so
-an `async def` handler may use it all along; for bodies of megabytes a plain function is better. The body may be
-written to.
+an `async def` handler may use it all along; for bodies of megabytes a plain function is better, and for a request that
+is carried out there is none (`reply.CarriedOut`). The body may be written to.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ from rmqspark.protocol.commands.command import (
     peek_code,
 )
 from rmqspark.remoting.receive import Budget, command_at
-from rmqspark.remoting.reply import Body, Reply
+from rmqspark.remoting.reply import Body, CarriedOut, Reply
 from rmqspark.remoting.request import SERIALIZE_NAMES, Connection, Request
 from rmqspark.remoting.response import Response
 
@@ -61,7 +61,8 @@ class NoFields(msgspec.Struct, gc=False):
 class Route(NamedTuple):
     """How one request code is handled.
 
-    `handle` returns a Reply; or None if it has answered through `request.reply`, or will; or an awaitable of either.
+    `handle` returns a Reply; or None if it has answered through `request.reply`, or will; or an awaitable of either,
+    which is refused, with nothing done, where too many wait: but for CarriedOut.
     So it does for a oneway request, too, which is not answered, but counts as waiting until then.
     `header` is the class of its declared fields, None where it has none. `take` may be given for requests that come
     often: it gets those that want an answer without a Request being made. What it takes it answers through
@@ -214,15 +215,19 @@ class Router:
         return rest
 
     def _later(self, request: Request[Any], answer: Awaitable[Reply | None]) -> Coroutine[Any, Any, None]:
-        """The rest of a request whose handler waits. Raises Busy where too many bytes of such requests are kept."""
+        """The rest of a request whose handler waits."""
+        kept_bytes = 0 if isinstance(answer, CarriedOut) else self._keep(request, answer)
+        request.park()
+        return self._finish(request, answer, kept_bytes)
+
+    def _keep(self, request: Request[Any], answer: Awaitable[Reply | None]) -> int:
+        """Keeps a request for its handler; returns how many bytes that takes. Raises Busy where too many are kept."""
         try:
-            kept_bytes = request.own_body(self.waiting)
+            return request.own_body(self.waiting)
         except BaseException:  # Busy, or no memory: nobody awaits the handler then, and `dispatch` answers
             if isinstance(answer, Coroutine):
                 answer.close()  # it has not begun
             raise
-        request.park()
-        return self._finish(request, answer, kept_bytes)
 
     async def _finish(self, request: Request[Any], answer: Awaitable[Reply | None], kept_bytes: int) -> None:
         try:

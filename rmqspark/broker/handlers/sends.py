@@ -15,6 +15,7 @@ from rmqspark.errors import RmqError, TopicNotFound
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.produce import SendMessageRequestHeader, SendMessageRequestHeaderV2
 from rmqspark.protocol.names import HALF_TOPIC, RETRY_PREFIX
+from rmqspark.remoting.reply import CarriedOut
 from rmqspark.remoting.router import Route, Routes
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ class SendHandlers:
                 self._appender.submit(AwaitedSend(self._admit(request, header, on_stored), reply, self._receipts))
         except RmqError as error:
             return self._receipts.refusal(error)
-        return self._once_topic_is_saved(reply)
+        return CarriedOut(self._once_topic_is_saved(reply))
 
     async def _once_topic_is_saved(self, reply: asyncio.Future[Reply]) -> Reply:
         await self._new_topics.saved()

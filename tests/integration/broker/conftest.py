@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import msgspec
 
     from rmqspark.protocol.bodies.client import HeartbeatData
+    from rmqspark.remoting.limits import Limits
     from rmqspark.remoting.response import Response
 
 PATIENCE_MS = 60_000
@@ -141,7 +142,13 @@ class Bench:
 
 @asynccontextmanager
 async def running(
-    files: MemoryFileSystem, store: Mapping[str, Any], *, namesrv: bool, clock: Any, settings: Mapping[str, Any]
+    files: MemoryFileSystem,
+    store: Mapping[str, Any],
+    *,
+    namesrv: bool,
+    clock: Any,
+    limits: Limits | None,
+    settings: Mapping[str, Any],
 ) -> AsyncIterator[Bench]:
     async with AsyncExitStack() as stack:
         names = None
@@ -155,6 +162,7 @@ async def running(
             files=files,
             clock=clock or SystemClock(),
             entropy=SystemEntropy(),
+            limits=limits,
         )
         await stack.enter_async_context(broker)
         yield Bench(broker, names, stack)
@@ -171,11 +179,17 @@ def on_broker() -> Callable[..., Any]:
         store: Mapping[str, Any] | None = None,
         namesrv: bool = False,
         clock: Any = None,
+        limits: Limits | None = None,
         **settings: Any,
     ) -> Any:
         async def main() -> Any:
             async with running(
-                files or MemoryFileSystem(), store or {}, namesrv=namesrv, clock=clock, settings=settings
+                files or MemoryFileSystem(),
+                store or {},
+                namesrv=namesrv,
+                clock=clock,
+                limits=limits,
+                settings=settings,
             ) as bench:
                 return await talk(bench)
 

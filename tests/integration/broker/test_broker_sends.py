@@ -17,6 +17,7 @@ from rmqspark.protocol.names import MAX_BODY_BYTES
 from rmqspark.protocol.records.batch import BatchElement, encode_batch
 from rmqspark.protocol.records.message_id import parse_offset_msg_id
 from rmqspark.protocol.records.record import HEAD_BYTES, encode_record
+from rmqspark.remoting.limits import Limits
 from rmqspark.store.json_table import JsonTable
 from rmqspark.testing.memory_files import MemoryFileSystem
 
@@ -180,6 +181,18 @@ def test_a_first_send_makes_its_topic(on_broker) -> None:
         assert b'"readQueueNums":3' in bytes(config.body)
 
     on_broker(talk)
+
+
+def test_a_first_send_that_is_stored_is_not_refused_for_want_of_room(on_broker) -> None:
+    """While so many requests wait as may be kept: its sender would send it again, and have it twice."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        sent = await client.send("orders", b"once")
+        assert [record.body for record in bench.records(await client.pull("orders"))] == [b"once"]
+        assert sent.code == 0
+
+    on_broker(talk, limits=Limits(max_waiting_bytes=1))
 
 
 def test_topics_are_not_made_where_that_is_off(on_broker) -> None:

@@ -17,7 +17,7 @@ from rmqspark.protocol.commands.encoding import encode_request, encode_response
 from rmqspark.protocol.commands.frame import MAX_FRAME_BYTES
 from rmqspark.protocol.headers.txn import TxnPrepareRequestHeader
 from rmqspark.remoting.receive import Budget
-from rmqspark.remoting.reply import Reply
+from rmqspark.remoting.reply import Reply, reply_after
 from rmqspark.remoting.router import Route, Router
 
 if TYPE_CHECKING:
@@ -338,6 +338,23 @@ def test_requests_that_wait_have_so_much_room_together() -> None:
     run(rests[1])
     assert [connection.answer.code for connection in connections] == [0, 0, ResponseCode.SYSTEM_BUSY, 0]
     assert router.waiting._left == 10_000
+
+
+def test_what_is_carried_out_takes_no_room() -> None:
+    """Were it refused, who asked for it would have it done once more."""
+    done: list[bytes] = []
+
+    def handle(request: Request[Header]) -> Any:
+        done.append(bytes(request.body))
+        return reply_after(lambda: asyncio.sleep(0), Reply(remark="kept"))
+
+    router, connection = route(handle), Recorder()
+    router.waiting = Budget(0)
+    rest = router.dispatch(raw_request(b"body", topic="t"), connection)
+    assert connection.under_way == 1
+    run(rest)
+    assert (done, connection.answer.code, connection.answer.remark) == ([b"body"], 0, "kept")
+    assert (connection.under_way, router.waiting._left) == (0, 0)
 
 
 def test_async_errors_become_codes() -> None:
