@@ -161,10 +161,14 @@ class Pulls:
         replaced: StoreReplaced,
         tell: Callable[[Pulled], None],
     ) -> None:
-        """Where what was read last is in its place still, so is all before it: the store has lost nothing of that."""
+        """Where what was read last is in its place still, so is all before it: the store has lost nothing of that. Who
+        has read nothing yet goes on if the queue ends there, unless his group tells where it is."""
         last = held.read_last
-        if last is None or held.life is None or held.life.is_another(life):
+        if held.life is None or held.life.is_another(life) or (last is None and self._commits):
             raise replaced
+        if last is None:
+            self._find_end(broker, asked, life, replaced, tell)
+            return
         future = broker.submit_pull(
             asked.queue,
             last.queue_offset,
@@ -182,6 +186,20 @@ class Pulls:
                 return _nothing(asked)._replace(next_offset=last.queue_offset + 1, life=life)
             return Gone(replaced)
 
+        future.add_done_callback(lambda done: tell(_pulled(done, outcome, broker.name)))
+
+    def _find_end(
+        self,
+        broker: BrokerClient,
+        asked: Asked,
+        life: StoreLife,
+        replaced: StoreReplaced,
+        tell: Callable[[Pulled], None],
+    ) -> None:
+        def outcome(end: int) -> Pulled:
+            return _nothing(asked)._replace(life=life) if end == asked.queue_offset else Gone(replaced)
+
+        future = broker.submit_max_offset(asked.queue.topic, asked.queue.queue_id)
         future.add_done_callback(lambda done: tell(_pulled(done, outcome, broker.name)))
 
     def _submit_pull(

@@ -9,6 +9,7 @@ import pytest
 
 from rmqspark import Message, Producer
 from rmqspark.client.cluster.broker_client import BrokerClient
+from rmqspark.client.cluster.capabilities import StoreLife
 from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.client.pushing.process_queue import ProcessQueue, Room
 from rmqspark.client.pushing.pulls import Found, Gone, Moved, Pulls
@@ -16,6 +17,7 @@ from rmqspark.client.pushing.subscription import Subscription
 from rmqspark.client.sending.delivery import Delivery, Parcel
 from rmqspark.client.sending.outgoing import Outgoing
 from rmqspark.client.sending.selection import Target
+from rmqspark.errors import StoreReplaced
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.records.record import SysFlag
 from rmqspark.testing.manual_clock import ManualClock
@@ -36,12 +38,14 @@ BATCH = 32
 class Reader:
     """Asks for what comes next in queue 0 and waits for it; what arrives is held, and consumed when the test says."""
 
-    def __init__(self, cluster: ClusterClient, topic: str, tags: str = "*", sql: str | None = None) -> None:
+    def __init__(
+        self, cluster: ClusterClient, topic: str, tags: str = "*", sql: str | None = None, *, commits: bool = True
+    ) -> None:
         self.cluster = cluster
         self.group = f"group-of-{topic}"
         self.held = ProcessQueue(MessageQueue(topic, "broker-a", 0), 0)
         subscriptions = {topic: Subscription.to(topic, tags, sql, 0)}
-        self._pulls = Pulls(cluster, self.group, subscriptions, BATCH, commits=True)
+        self._pulls = Pulls(cluster, self.group, subscriptions, BATCH, commits=commits)
         cluster.broker("broker-a").capabilities()  # or the first requests are pulls until the answer is there
 
     def ask(self, messages: int, size_bytes: int = 1 << 20) -> Pulled:
@@ -208,3 +212,32 @@ def test_a_body_that_does_not_inflate_stops_nobody(cluster: ClusterClient, produ
     Delivery(cluster, "g", tries=1).deliver(broken, Target(queue=0), 3000)
     producer.send(Message(topic, b"2"), queue=0)
     assert Reader(cluster, topic).read(10) == [0, 1, 2]
+
+
+def of_rocketmqs_broker(cluster: ClusterClient, topic: str, position: int, *, commits: bool) -> Reader:
+    """One that has read nothing yet since it began, while RocketMQ's broker served the store, which does not say which
+    it is; ours does now."""
+    reader = Reader(cluster, topic, commits=commits)
+    reader.held.next_offset, reader.held.life = position, StoreLife("", 0)
+    return reader
+
+
+def test_who_broadcasts_and_has_read_nothing_yet_goes_on_at_the_end_of_a_store(
+    cluster: ClusterClient, backlog: str
+) -> None:
+    """He consumed all of it once more."""
+    reader = of_rocketmqs_broker(cluster, backlog, COUNT, commits=False)
+    found = reader.ask(BATCH)
+    assert isinstance(found, Found)
+    assert (found.messages, found.next_offset) == ([], COUNT)
+    assert found.life == cluster.broker("broker-a").capabilities().life._replace(incarnation=0)
+
+
+@pytest.mark.parametrize(("position", "commits"), [(COUNT - 1, False), (COUNT, True)], ids=["in it", "in a group"])
+def test_who_has_read_nothing_yet_begins_anew_where_another_store_may_be(
+    cluster: ClusterClient, backlog: str, position: int, commits: bool
+) -> None:
+    """What is behind his place may be other messages. And a group tells where it is."""
+    gone = of_rocketmqs_broker(cluster, backlog, position, commits=commits).ask(BATCH)
+    assert isinstance(gone, Gone)
+    assert isinstance(gone.error, StoreReplaced)
