@@ -88,7 +88,7 @@ class SendHandlers:
         admitted = self._intake.admit(header, request.body, request.connection.peer)
         admitted.on_stored = on_stored
         if admitted.topic == HALF_TOPIC:
-            self._halves.check_room()
+            self._halves.check_room(self._appender.gathered)
             admitted.on_stored = self._halves.stored
         return admitted
 

@@ -95,6 +95,11 @@ class Appender:
         return self._store.end_offset
 
     @property
+    def gathered(self) -> int:
+        """How many messages were submitted in this turn, and are not appended yet, but for plain ones."""
+        return len(self._gathered)
+
+    @property
     def keeps_waiting(self) -> bool:
         """Whether those who wait for the flush, or for slaves, are answered after it."""
         return self._keeps_waiting

@@ -108,9 +108,9 @@ class HalfMessages:
         """The physical offset of the first that is open, or was not looked at yet; None while there is none."""
         return self._store.queues.place_at(HALF_TOPIC, 0, self._ledger.first_open)
 
-    def check_room(self) -> None:
-        """Raises Busy where one more half message would be too many."""
-        self._ledger.check_room(len(self._unread))
+    def check_room(self, coming: int) -> None:
+        """Raises Busy where one more half message would be too many, with so many that are about to be stored."""
+        self._ledger.check_room(self._store.queues.next_offset(HALF_TOPIC, 0) + coming)
 
     def stored(self, queue_offset: int, physical_offset: int) -> None:
         """One has been stored; its sender, who hears of it now, may end it before readers see it."""

@@ -51,6 +51,12 @@ class ReadableQueues:
         queue = self._queues.get(topic, queue_id)
         return queue.max_offset if queue is not None else 0
 
+    def next_offset(self, topic: str, queue_id: int) -> int:
+        """The offset of the next message that is stored, behind those that no reader sees yet; 0 for a queue that does
+        not exist."""
+        queue = self._queues.get(topic, queue_id)
+        return queue.next_offset if queue is not None else 0
+
     def bounds(self, topic: str, queue_id: int) -> tuple[int, int]:
         """The first readable offset, and one past the last; 0 and 0 for a queue that does not exist."""
         queue = self._queues.get(topic, queue_id)

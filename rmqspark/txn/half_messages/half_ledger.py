@@ -116,8 +116,10 @@ class HalfLedger:
         immune_ms = self._rules.timeout_ms if immunity_ms is None else immunity_ms
         self._schedule(half, min(now_ms + max(0, immune_ms - age_ms), half.expires_ms))
 
-    def check_room(self, unseen: int) -> None:
-        """Raises Busy where one more half message would be too many, with those that were not looked at yet."""
+    def check_room(self, end_offset: int) -> None:
+        """Raises Busy where one more half message would be too many, with those below `end_offset` that were not looked
+        at yet."""
+        unseen = max(0, end_offset - self.next_offset) - len(self._ended_ahead)
         if len(self._open) + unseen >= self._max_open:
             raise Busy(f"{self._max_open} transactions are open here already.")
 

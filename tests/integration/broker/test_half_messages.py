@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -289,6 +290,19 @@ def test_so_many_are_open_at_most(on_broker) -> None:
         assert not await has_room()
 
     on_broker(talk, max_half_messages=2)
+
+
+@pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
+def test_no_more_are_open_though_they_come_at_once(on_broker, flush: str) -> None:
+    """Those count that were stored a moment ago, and wait for the disk."""
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await client.create_topic("orders")
+        sent = await asyncio.gather(*(client.send("orders", b"half", HALF, f=4) for _ in range(5)))
+        assert sorted(answer.code for answer in sent) == [0, 0, *[ResponseCode.SYSTEM_BUSY] * 3]
+
+    on_broker(talk, max_half_messages=2, store={"flush_disk_type": flush})
 
 
 def test_a_batch_takes_no_half_messages(on_broker) -> None:

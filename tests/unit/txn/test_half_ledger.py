@@ -155,11 +155,16 @@ def test_so_many_transactions_may_be_open_and_no_more() -> None:
     """The next one is refused until one has ended; those count that were stored and not looked at yet."""
     ledger = HalfLedger(RULES, max_open=2)
     for offset in range(2):
-        ledger.check_room(0)
+        ledger.check_room(offset)
         open_half(ledger, offset)
     with pytest.raises(Busy, match="2 transactions"):
-        ledger.check_room(0)
+        ledger.check_room(2)
     ledger.end(0, Outcome.COMMITTED)
-    ledger.check_room(0)
+    ledger.check_room(2)
     with pytest.raises(Busy):
-        ledger.check_room(1)
+        ledger.check_room(3)
+    ledger.end(3, Outcome.COMMITTED)
+    with pytest.raises(Busy):
+        ledger.check_room(4)
+    ledger.end(2, Outcome.COMMITTED)
+    ledger.check_room(4)
