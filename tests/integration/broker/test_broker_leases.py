@@ -222,7 +222,8 @@ def test_hostile_lease_requests(on_broker) -> None:
     on_broker(talk)
 
 
-def test_what_a_coordinator_says_late_outlives_a_kill_and_takes_no_group_back(on_broker) -> None:
+@pytest.mark.parametrize("has_lost_power", [False, True], ids=["a kill", "a power loss"])
+def test_what_a_coordinator_says_late_outlives_a_crash_and_takes_no_group_back(on_broker, has_lost_power: bool) -> None:
     """Nobody has the lease any more that it was read under, and whoever comes next begins there."""
     files = MemoryFileSystem()
 
@@ -243,7 +244,7 @@ def test_what_a_coordinator_says_late_outlives_a_kill_and_takes_no_group_back(on
         assert answer.header(OffsetResponseHeader).offset == 7
 
     left = on_broker(say, files=files)
-    left.kill()
+    left.crash() if has_lost_power else left.kill()
     on_broker(look, files=left)
 
 

@@ -288,3 +288,13 @@ def test_where_groups_are_is_doubted_once_another_broker_was_the_master() -> Non
     assert (again.is_trusted("g"), again.is_trusted("h")) == (True, False)
     again.begin_term(2)
     assert not again.is_trusted("g")
+
+
+def test_a_group_that_an_earlier_version_has_leased_queues_to_is_not_doubted() -> None:
+    """It asked nobody, and wrote down of no group that all had been asked."""
+    locks, again = QueueLocks(lease_ms=60_000), QueueLocks(lease_ms=60_000)
+    locks.begin_term(1)
+    locks.take("g", "c1", [FIRST], 0)
+    again.load(QueueLeaseTable.decode(locks.table().encode()), 0)
+    again.begin_term(1)
+    assert (again.is_trusted("g"), again.is_trusted("h")) == (True, False)
