@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from rmqspark.errors import InvalidMessage, InvalidQueue
 from rmqspark.gathering import gathered
-from rmqspark.protocol.records.message_id import pack_host
+from rmqspark.protocol.records.message_id import ZERO_HOST, pack_ipv4_host
 from rmqspark.sink.dealing import Run, by_queue_id, by_sharding_key, evenly, grouped, in_turn
 from rmqspark.sink.delays import DELAY_COLUMNS, SLOTS, parking_queue, parking_texts, parted, slots
 from rmqspark.sink.outbox import Outbox
@@ -58,7 +58,7 @@ class WriteTask:
         self._targets = Targets(client, options)
         self._delivery = delivery
         self._outbox = Outbox(client, delivery.pack)
-        self._born_host = pack_host(client.ip, 0)
+        self._born_host = pack_ipv4_host(client.ip, 0) or ZERO_HOST  # what rows travel as has no room for IPv6
         self._written = Written()
 
     def write(self, batches: Iterable[Any]) -> Written:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import socket
 import threading
+from contextlib import suppress
 from itertools import count
 from typing import TYPE_CHECKING, Protocol
 
 from rmqspark.protocol.records.message_id import UniqueIds
+from rmqspark.remoting.address import parse_address
 
 if TYPE_CHECKING:
     from rmqspark.clock import Clock
@@ -19,17 +21,17 @@ _clients = count()  # a forked process goes on counting, under a pid of its own
 
 
 def local_ip(towards: str) -> str:
-    """The IPv4 address of this machine on the way to host:port `towards`, 127.0.0.1 if there is none.
+    """The address of this machine on the way to host:port `towards`: of IPv6 where no IPv4 leads there, 127.0.0.1 where
+    nothing does.
 
     Connecting a datagram socket sends nothing; it only makes the system choose the interface.
     """
-    host, _, port = towards.rpartition(":")
-    try:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            probe.connect((host, int(port)))
+    place = parse_address(towards)
+    for family in (socket.AF_INET, socket.AF_INET6):
+        with suppress(OSError, UnicodeError), socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect(place)
             return str(probe.getsockname()[0])
-    except OSError:
-        return LOOPBACK
+    return LOOPBACK
 
 
 def client_id(ip: str, clock: Clock, entropy: Entropy) -> str:

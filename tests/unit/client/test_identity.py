@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 from itertools import count
-from typing import TYPE_CHECKING
+from pathlib import Path
+
+import pytest
 
 from rmqspark.client.cluster import identity
 from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.entropy import SystemEntropy
 from rmqspark.testing.manual_clock import ManualClock
-
-if TYPE_CHECKING:
-    import pytest
 
 
 def test_clients_of_one_process_have_ids_of_their_own() -> None:
@@ -33,3 +32,15 @@ def test_clients_of_containers_that_begin_at_once_have_ids_of_their_own(monkeypa
             return cluster.client_id
 
     assert len({first_of_a_machine(seed) for seed in range(20)}) == 20
+
+
+@pytest.mark.skipif(not Path("/proc/net/if_inet6").exists(), reason="no IPv6 here")
+def test_on_an_ipv6_network_a_client_says_where_it_is() -> None:
+    """All of them said that they are at 127.0.0.1, so nobody knew which machine's was which. Where nothing leads they
+    say it still."""
+    assert identity.local_ip("[::1]:9876") == "::1"
+    assert identity.local_ip("127.0.0.1:9876") == "127.0.0.1"
+    assert identity.local_ip(f"{'x' * 70}.example:9876") == "127.0.0.1"
+    with ClusterClient("[::1]:9876") as cluster:
+        assert cluster.client_id.startswith("::1@")
+        assert len(identity.MessageIds(cluster).next()) == 32
