@@ -418,4 +418,5 @@ def test_a_queue_that_gets_no_more_messages_counts_until_it_is_read(on_broker: C
         return b"".join([piece async for piece in bench.broker._parts.metrics.text()]).decode()
 
     told = Told(on_broker(talk))
-    assert told.value("rocketmq_consumer_lag_messages", topic="orders", consumer_group="billing") == 1
+    for figure in ("lag", "inflight"):
+        assert told.value(f"rocketmq_consumer_{figure}_messages", topic="orders", consumer_group="billing") == 1

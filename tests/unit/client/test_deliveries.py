@@ -241,6 +241,18 @@ def test_a_broker_that_hangs_leaves_time_for_another(later: bool) -> None:
     assert receipt.queue.broker_name == "broker-1"
 
 
+def test_a_try_that_no_other_may_follow_has_all_the_time() -> None:
+    """A bound would only have the send fail early."""
+    with (
+        broker(expect(SEND)) as silent,
+        namesrv(route(silent.address)) as names,
+        ClusterClient(names.address) as cluster,
+    ):
+        cluster.route_to_publish(PARCEL.topic)
+        with pytest.raises(RequestTimeout, match=r"within (1\d\d|200) ms"):
+            Delivery(cluster, "g", tries=1, try_timeout_ms=50).deliver(PARCEL, ANYWHERE, 200)
+
+
 def test_a_broker_that_is_away_is_named() -> None:
     """The error of a send names the broker and its address, and what to look at."""
     with ScriptedPeer() as nobody:
