@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 _TIMEOUT_MS: Final = 3_000
 _QUEUES_OF_A_REQUEST: Final = 1_000
+_NAME_SERVERS: Final = "the name servers, which know all brokers"
 _AWAY: Final = "Start it again. If it is gone for good, name it in retired_brokers."
 _WRONG_VERSION: Final = "Start the version of rmqspark there again that decided: what runs there now cannot say it."
 
@@ -71,12 +72,12 @@ class OrphanedLeases:
         """Asks all coordinators at once, each about one group after the other. To be called about once a second."""
         orphans = self._locks.orphans(self._clock.monotonic_ms())
         doubted = list(self._leases.doubted)
-        if doubted:
-            await self._peers.refresh()
+        is_listed = not doubted or await self._peers.refresh()
         named = {(coordinator, group) for coordinator, groups in orphans.items() for group in groups}
         self._waiting = {key: story for key, story in self._waiting.items() if key in named or key[1] in doubted}
         asking = [self._settle_all(coordinator, groups) for coordinator, groups in orphans.items()]
-        await asyncio.gather(*asking, *map(self._ask_everybody, doubted))
+        ask = self._ask_everybody if is_listed else self._wait_for_list
+        await asyncio.gather(*asking, *map(ask, doubted))
 
     async def _settle_all(self, coordinator: str, groups: Mapping[str, Mapping[MessageQueue, QueueLock]]) -> None:
         """One that is silent, or waits for its disk, is asked no more in this round: each group would take seconds."""
@@ -103,6 +104,11 @@ class OrphanedLeases:
                 self._tell(broker, group, error)
                 return
         self._leases.trust(group)
+
+    async def _wait_for_list(self, group: str) -> None:
+        """A broker that nobody names cannot be asked."""
+        silence = Unreachable("No name server answers.", address=_NAME_SERVERS)
+        self._tell(_NAME_SERVERS, group, silence, "Is a name server running? Ask rmq doctor.")
 
     async def _settle(self, coordinator: str, group: str, leases: Mapping[MessageQueue, QueueLock]) -> None:
         left = iter(leases.items())
@@ -131,13 +137,13 @@ class OrphanedLeases:
                 self._deletions.require_not_remade(each.topic, each.topicDeleted)
                 self._leases.follow(group, MessageQueue(each.topic, each.brokerName, each.queueId), each.offset)
 
-    def _tell(self, coordinator: str, group: str, error: RmqError) -> None:
+    def _tell(self, coordinator: str, group: str, error: RmqError, hint: str | None = None) -> None:
         if self._waiting.get((coordinator, group)) != error.message:
             log.warning(
                 "queues of a shared group wait for a broker that may have decided what was read of them",
                 coordinator=coordinator,
                 group=group,
                 reason=error.message,
-                hint=_WRONG_VERSION if isinstance(error, NotSupported) else _AWAY,
+                hint=hint or (_WRONG_VERSION if isinstance(error, NotSupported) else _AWAY),
             )
         self._waiting[coordinator, group] = error.message

@@ -43,6 +43,7 @@ class Bench:
         self.asked: list[tuple[str, str, list[int]]] = []
         self.answers_as = ""  # another name than its own
         self.brokers: list[str] = []
+        self.is_listed = True  # by a name server
         peers: Any = self
         config = BrokerConfig(retired_brokers=retired)
         self.leases = leases_of(self.bench, self.tables, OnDisk(self.bench))
@@ -73,7 +74,7 @@ class Bench:
         return self.bench.clock.monotonic_ms()
 
     async def refresh(self) -> bool:
-        return True
+        return self.is_listed
 
     async def call(self, broker: str, code: int, header: Any, body: bytes, *, timeout_ms: int) -> Response:
         assert code == RequestCode.RMQ_TXN_GROUP_OFFSETS
@@ -298,6 +299,25 @@ def test_a_slave_that_was_made_the_master_asks_everybody_first(bench: Bench) -> 
     bench.round({FIRST: 4})
     assert bench.asked[1:] == [(broker, "g", [0, 1]) for broker in bench.brokers]
     assert place_of_next("g") == [4]
+
+
+def test_everybody_has_been_asked_once_a_name_server_says_who_that_is(bench: Bench) -> None:
+    """Before, one that has decided something may be one of which nothing was heard yet."""
+    bench.tables.topics.put(TopicConfig(topicName="orders", readQueueNums=2, writeQueueNums=2, perm=6), 0)
+    bench.tables.offsets.commit("g", "orders", FIRST.queue_id, 1)
+    bench.locks.begin_term(1)
+    bench.is_listed = False
+    assert bench.leases.take("g", "other", 9, [LeasedQueue(*FIRST)]) == []
+    with capture_logs() as logs:
+        bench.round()
+        bench.round()
+    assert [(entry["reason"], entry["hint"]) for entry in logs] == [
+        ("No name server answers.", "Is a name server running? Ask rmq doctor.")
+    ]
+    assert bench.leases.take("g", "other", 9, [LeasedQueue(*FIRST)]) == []
+    bench.is_listed = True
+    bench.round()
+    assert len(bench.leases.take("g", "other", 9, [LeasedQueue(*FIRST)])) == 1
 
 
 def test_a_broker_of_another_kind_has_decided_nothing(bench: Bench) -> None:
