@@ -95,7 +95,7 @@ def test_another_version_s_members_are_not_looked_at() -> None:
 def test_all_that_spark_pickles_of_ours_says_of_which_version_it_is() -> None:
     """Also what is added later: nobody would miss it before two versions meet."""
     for package in (source, sink):
-        for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             importlib.import_module(module.name)
     ours = [kind for base in PICKLED for kind in kinds_of(base) if kind.__module__.startswith(OURS)]
     assert {"QueuePartition", "RmqStreamWriter", "RowsWritten"} <= {kind.__name__ for kind in ours}
