@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -85,3 +86,14 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+def _show_queries_in_notebooks() -> None:
+    """A query is Spark's, and cannot display itself: IPython is told how, where this is imported in it."""
+    get_ipython = getattr(builtins, "get_ipython", None)  # there while a cell runs
+    shell = get_ipython() if get_ipython is not None else None
+    if getattr(shell, "display_formatter", None) is not None:
+        import_module("rmqspark.notebook").load_ipython_extension(shell)
+
+
+_show_queries_in_notebooks()

@@ -1,6 +1,7 @@
-"""For notebooks: `rmqspark.peek`, and `%load_ext rmqspark`, after which streaming queries display themselves.
+"""For notebooks: `rmqspark.peek`, and streaming queries that display themselves.
 
-Receipts, topics and groups do so by themselves; a query is an object of Spark's, which has to be told how.
+Receipts, topics and groups do so by themselves; a query is an object of Spark's, and IPython has to be told how. Any
+import of the package in a notebook does that; where there is none, `%load_ext rmqspark`.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ def peek(topic: str, count: int = 5, *, namesrv: str | None = None, access: Acce
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """What `%load_ext rmqspark` calls: Spark's streaming queries show where they stand, also those started before."""
+    """What any import in a notebook calls, and `%load_ext rmqspark`: Spark's streaming queries show where they stand,
+    also those started before."""
     html = shell.display_formatter.formatters["text/html"]
     for module in ("pyspark.sql.streaming.query", "pyspark.sql.connect.streaming.query"):
         html.for_type_by_name(module, "StreamingQuery", query_html)

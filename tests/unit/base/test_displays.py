@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import builtins
+import importlib
 import json
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -119,19 +122,37 @@ def test_a_query_that_has_failed_shows_the_error_and_no_traceback() -> None:
     assert "SQLSTATE" not in html
 
 
+class Shell:
+    """As much of IPython's as is told how something is displayed."""
+
+    def __init__(self) -> None:
+        self.told: dict[tuple[str, str], Callable[[Any], str]] = {}
+        html = SimpleNamespace(for_type_by_name=lambda module, name, show: self.told.update({(module, name): show}))
+        self.display_formatter = SimpleNamespace(formatters={"text/html": html})
+
+
+QUERY = "pyspark.sql.streaming.query", "StreamingQuery"
+
+
 def test_the_extension_tells_notebooks_how_to_show_queries() -> None:
     """`%load_ext rmqspark` works, without a look at Spark."""
-    told: dict[tuple[str, str], Callable[[Any], str]] = {}
+    shell = Shell()
+    load_ipython_extension(shell)
+    assert shell.told[QUERY] is query_html
+    assert rmqspark.load_ipython_extension is load_ipython_extension
 
-    class Shell:
-        class display_formatter:
-            class Html:
-                @staticmethod
-                def for_type_by_name(module: str, name: str, show: Callable[[Any], str]) -> None:
-                    told[module, name] = show
 
-            formatters = {"text/html": Html}  # noqa: RUF012 as IPython has it
+def test_whatever_a_notebook_imports_of_ours_queries_display_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """IPython, which has a builtin by which it is known, needs no further line."""
+    shell = Shell()
+    monkeypatch.setattr(builtins, "get_ipython", lambda: shell, raising=False)
+    importlib.reload(rmqspark)
+    assert shell.told[QUERY] is query_html
 
-    load_ipython_extension(Shell)
-    assert told["pyspark.sql.streaming.query", "StreamingQuery"] is query_html
+
+@pytest.mark.parametrize("shell", [None, SimpleNamespace()])
+def test_a_shell_that_displays_nothing_keeps_nobody_from_importing(monkeypatch: pytest.MonkeyPatch, shell: Any) -> None:
+    """One that is just starting, or is not IPython's."""
+    monkeypatch.setattr(builtins, "get_ipython", lambda: shell, raising=False)
+    importlib.reload(rmqspark)
     assert rmqspark.load_ipython_extension is load_ipython_extension
