@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _FOLLOW_POLL_MS = 1_000
 _POLL_MS = 100  # positions also move where nothing matches the tags, without a message to wake us
+_STORED = "stored"  # kcat's word for where a group has come
 
 
 def consume(
@@ -43,7 +44,7 @@ def consume(
     to: Annotated[str | None, typer.Option(help="Where to stop: a time or relative, like --from.")] = None,
     offset: Annotated[
         list[str] | None,
-        typer.Option("--offset", "-o", help="42, -5 (the last five), +5, 5:10, start, end, @-1h, @t1..t2."),
+        typer.Option("--offset", "-o", help="42, -5 (the last five), +5, 5:10, start, end, stored, @-1h, @t1..t2."),
     ] = None,
     count: Annotated[int | None, typer.Option("--count", "-n", min=1, help="Stop after this many messages.")] = None,
     tags: Annotated[str, typer.Option(help="Only these tags: 'paid || shipped'.")] = "*",
@@ -67,7 +68,7 @@ def consume(
     Examples: rmq consume orders | rmq consume orders -n 5 --json | rmq consume orders --from -10m -f
     """
     write = _writer(as_json=as_json, template=format_, raw=raw)
-    begin, end = asked_range(from_, to, offset, follow=follow)
+    begin, end = asked_range(from_, to, offset, group=group, follow=follow)
     from rmqspark.client.pull_consumer import PullConsumer
 
     if group is not None:
@@ -129,11 +130,17 @@ def _check_output() -> None:
 
 
 def asked_range(
-    from_: str | None, to: str | None, offset: list[str] | None, *, follow: bool = False
+    from_: str | None, to: str | None, offset: list[str] | None, *, group: str | None = None, follow: bool = False
 ) -> tuple[Position | None, Position | None]:
-    """Where to begin and end; None where that is not said. InvalidArgument for what contradicts itself."""
+    """Where to begin and end; None where that is not said, or is where the group has come. InvalidArgument for what
+    contradicts itself."""
     if offset and (from_ or to):
         raise InvalidArgument("--offset says where to begin and end; it excludes --from and --to.")
+    if offset == [_STORED]:
+        if group is None:
+            hint = "rmq consume TOPIC --group billing goes on there."
+            raise InvalidArgument("--offset stored is where a group has come, and no group is named.", hint=hint)
+        return None, None
     now_ms = SystemClock().now_ms()
     begin: Position | None
     if offset:

@@ -282,6 +282,17 @@ def test_a_group_goes_on_where_it_stopped(ok: Run, rmq: Rmq, topic: str) -> None
     assert len(ok("consume", topic, "--group", f"g-{topic}", "--from", "earliest").lines) == 10
 
 
+def test_stored_is_where_a_group_has_come(ok: Run, cli: Run, rmq: Rmq, topic: str) -> None:
+    """As kcat has it; of nobody it is nothing."""
+    rmq.send(topic, *[f"{number}" for number in range(6)])
+    parts = [ok("consume", topic, "--group", f"g-{topic}", "-o", "stored", "-n", "4").lines for _ in range(2)]
+    assert [len(part) for part in parts] == [4, 2]
+    refused = cli("consume", topic, "-o", "stored")
+    assert refused.code == 2
+    assert "--group" in refused.err
+    assert cli("consume", topic, "--group", f"g-{topic}", "-o", "stored", "--from", "-1h").code == 2
+
+
 def test_following_prints_at_once_and_ends_cleanly(processes: Any, mq: LocalCluster, rmq: Rmq, topic: str) -> None:
     """With -f a message is out as soon as it is sent, and Ctrl-C ends with 130 and no traceback."""
     rmq.send(topic, b"first")
