@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rmqspark.admin.config import AdminConfig
+from rmqspark.cli.admin_libraries import check_installed
 from rmqspark.cli.credentials import use_tls
 from rmqspark.cli.options import ServersNamesrv
 from rmqspark.cli.servers import Host, namesrv_of, port_flag
 from rmqspark.cli.setting_flags import ConfigFile, Insecure, Sources, read_config, with_settings
-from rmqspark.errors import MissingExtra
 from rmqspark.remoting.tls.settings import TlsClientSettings
 
 if TYPE_CHECKING:
@@ -74,10 +73,3 @@ async def administration(config: AdminConfig, namesrv: str | None) -> AsyncItera
     app = make_app(config, namesrv, SystemClock(), by_name(BrokerConfig, StoreConfig))
     async with serving(app, config) as url:
         yield url
-
-
-def check_installed() -> None:
-    """MissingExtra where what REST and console are made with is not there."""
-    for library in ("fastapi", "uvicorn", "nicegui"):
-        if find_spec(library) is None:
-            raise MissingExtra(library, "admin")

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from rmqspark.admin.config import USUAL_PORT, AdminConfig
-from rmqspark.cli.admin import check_installed
+from rmqspark.cli.admin_libraries import check_installed
 from rmqspark.cli.setting_flags import Sources
 from rmqspark.errors import MissingExtra
 

@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rmqspark.cli.admin_libraries import check_installed
 from rmqspark.cli.java import LEAST, REMEDY, find_java
 from rmqspark.cli.options import Json, Namesrv
 from rmqspark.cli.output import print_json, safe
 from rmqspark.cli.probe import probe
+from rmqspark.errors import MissingExtra
 from rmqspark.remoting.address import parse_address
 
 if TYPE_CHECKING:
@@ -50,8 +52,8 @@ def doctor(
 ) -> None:
     """Says what is wrong here, and how to mend it.
 
-    It looks at Python, Java, PySpark, the interpreter of Spark's workers, disk, ports, servers and clock. Exit code 1
-    if anything is an error. Example: rmq doctor --json
+    It looks at Python, Java, PySpark, what REST and console need, the interpreter of Spark's workers, disk, ports,
+    servers and clock. Exit code 1 if anything is an error. Example: rmq doctor --json
     """
     if compile_pyspark:
         _compile_pyspark()
@@ -82,6 +84,7 @@ def examine(namesrv: str | None, store: Path) -> Iterator[Finding]:
         _python,
         _java,
         *(partial(_library, name, "spark", *bounds) for name, bounds in FOR_SPARK.items()),
+        _console,
         _worker_interpreter,
         _pyspark_zip,
         lambda: _disk(store),
@@ -118,6 +121,17 @@ def _library(name: str, extra: str, least: tuple[int, ...], below: tuple[int, ..
         yield Finding(name, "warning", f"{installed}, but {wanted} is known to work", install)
     else:
         yield Finding(name, "ok", installed)
+
+
+def _console() -> Iterator[Finding]:
+    """What `rmq up` would go on without, and say it among other things."""
+    try:
+        check_installed()
+    except MissingExtra as missing:
+        story = f"{missing.message.rstrip('.')}: the queue works, without REST and console"
+        yield Finding("console", "warning", story, f"pip install 'rmqspark[{missing.extra}]'")
+    else:
+        yield Finding("console", "ok", "REST and console can be served")
 
 
 def _worker_interpreter() -> Iterator[Finding]:

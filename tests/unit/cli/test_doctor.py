@@ -6,7 +6,8 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rmqspark.cli.doctor import FOR_SPARK
+from rmqspark.cli import admin_libraries
+from rmqspark.cli.doctor import FOR_SPARK, examine
 from rmqspark.cli.java import Java, find_java
 
 if TYPE_CHECKING:
@@ -37,3 +38,11 @@ def test_java_is_found_by_who_has_no_home(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     monkeypatch.setenv("HOME", str(tmp_path / "gone"))
     assert find_java() == Java(good=True, story=f"17 ({java})")
+
+
+def test_what_rest_and_console_lack_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`rmq up` goes on without them, so who misses them asks here."""
+    monkeypatch.setattr(admin_libraries, "find_spec", lambda name: None)
+    found = {finding.subject: finding for finding in examine("127.0.0.1:1", tmp_path)}
+    assert found["console"].status == "warning"
+    assert found["console"].remedy == "pip install 'rmqspark[admin]'"
