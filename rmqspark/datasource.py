@@ -6,9 +6,12 @@ import sys
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource
-
 from rmqspark.errors import MissingExtra
+
+try:
+    from pyspark.sql.datasource import DataSource
+except ImportError:
+    raise MissingExtra("PySpark", "spark") from None
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import socket
+import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,13 @@ def test_a_session_without_pyarrow_is_told_what_brings_it(monkeypatch: pytest.Mo
         RmqDataSource({"subscribe": "t"})
     assert sys.executable in str(refused.value)  # which is Spark's choice: often the python3 of PATH
     assert "PYSPARK_PYTHON" in (refused.value.hint or "")
+
+
+def test_without_pyspark_it_is_said_what_brings_it() -> None:
+    """Of a class that sessions are given by name, too."""
+    program = "import sys; sys.modules['pyspark'] = None; import rmqspark.datasource"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert "PySpark is not installed. Install it with: pip install 'rmqspark[spark]'" in ended.stderr
 
 
 @pytest.mark.parametrize("part", PARTS)
