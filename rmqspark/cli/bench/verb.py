@@ -183,7 +183,7 @@ def _measure(
     runs = {"producer": measuring.produce, "consumer": measuring.consume, "end-to-end": measuring.end_to_end}
     figures: list[StageFigures] = []
     for stage in stages:
-        if stage == "consumer":
+        if stage == "consumer" and not stopped:
             _say("Sending what is to be read ...", quiet=quiet)
             measuring.fill(backlog)
         if stopped:

@@ -17,6 +17,8 @@ from rmqspark.cli.bench.cpu import ServerCpu
 from rmqspark.cli.bench.figures import Latencies, StageFigures
 from rmqspark.cli.bench.frames import SendFrame
 from rmqspark.cli.bench.load import Lane, SendLoad
+from rmqspark.cli.bench.stages import Bench, Plan
+from rmqspark.clock import SystemClock
 from rmqspark.errors import Busy, ConnectionLost, Unreachable
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.codes import RequestCode, ResponseCode
@@ -202,3 +204,10 @@ def test_the_process_behind_an_address_is_found() -> None:
         assert used > 0
     assert ServerCpu([f"10.1.2.3:{port}"]).seconds() is None
     assert ServerCpu([]).pids == []
+
+
+def test_who_has_stopped_it_is_not_kept_by_what_a_next_stage_would_need() -> None:
+    """After Ctrl-C nothing more is sent to be read: nobody is even asked how much there is."""
+    plan = Plan(seconds=1, messages=None, body_bytes=8, connections=1, depth=1, batch=1, rate=1)
+    nowhere = Bench("127.0.0.1:1", {}, [QUEUE], [QUEUE], plan, SystemClock(), lambda: True)
+    assert verb._measure(nowhere, ["consumer"], backlog=1_000, stopped=[2], quiet=True) == []
