@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -135,6 +136,13 @@ def test_every_link_leads_somewhere(page: Path) -> None:
         target = page.parent / place if place else page
         assert place.startswith("https:") or target.exists(), link
         assert not anchor or anchor in anchors(target), link
+
+
+def test_nobody_takes_it_for_rabbitmq() -> None:
+    """`rmq` is that one's nickname, too: the first line that anybody sees says whose protocol it is."""
+    summary = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["description"]
+    for seen in ((ROOT / "README.md").read_text().splitlines()[0], summary):
+        assert "RocketMQ protocol" in seen
 
 
 def test_what_is_ours_is_marked_alike() -> None:
