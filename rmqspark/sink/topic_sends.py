@@ -14,9 +14,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from zlib_ng.zlib_ng import crc32
 
-from rmqspark.client.cluster.bulk import topics_send
+from rmqspark.client.cluster.bulk import TIMEOUT_MS
+from rmqspark.client.cluster.futures import then
 from rmqspark.errors import NotSupported
 from rmqspark.protocol.bulk.topic_rows import MAX_QUEUES, TopicRun, encode_runs
+from rmqspark.protocol.codes import RequestCode
+from rmqspark.protocol.headers.bulk import TopicsSendRequestHeader, TopicsSendResponseHeader
 from rmqspark.sink.bulk_send import PRODUCER_GROUP
 from rmqspark.sink.dealing import evenly
 
@@ -64,7 +67,9 @@ class TopicsSend(NamedTuple):
         """Sends the rows; the future is done when they are stored, or raises what the broker answered."""
         if not broker.capabilities().topics_send:
             raise NotSupported(f"Broker {self.broker_name!r} takes no rows for many queues any more.")
-        return topics_send(broker, self.parts, len(self.queues), self.rows, self.crc, group=PRODUCER_GROUP)
+        header = TopicsSendRequestHeader(len(self.queues), self.rows, self.crc, PRODUCER_GROUP, broker.name)
+        answer = broker.submit(RequestCode.RMQ_TOPICS_SEND, header, self.parts, timeout_ms=TIMEOUT_MS)
+        return then(answer, lambda response: response.raise_for_code().header(TopicsSendResponseHeader).physicalOffset)
 
 
 def shared_out(first: int, end: int, queues: Sequence[MessageQueue], turn: int) -> list[QueueRows]:

@@ -21,6 +21,7 @@ from rmqspark.errors import NotFound, RequestTimeout
 from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.bodies.client import HeartbeatData, LockBatchBody, LockBatchResponseBody, Queue
 from rmqspark.protocol.codes import RequestCode
+from rmqspark.protocol.headers.bulk import BulkSendRequestHeader
 from rmqspark.protocol.headers.consume import (
     GetMaxOffsetRequestHeader,
     GetMinOffsetRequestHeader,
@@ -136,10 +137,17 @@ class BrokerClient:
     def bulk_send(
         self, topic: str, queue_id: int, body: Body, count: int, record_size: int, crc: int, *, group: str | None = None
     ) -> Future[BulkReceipt]:
-        """RMQ_BULK_SEND: whole records for one queue. See `bulk.bulk_send`."""
+        """RMQ_BULK_SEND: stores `count` records in one queue, all or none.
+
+        `body` is one buffer or several: the records, before them (where they differ in length, `record_size` 0) their
+        sizes as big-endian int32; `crc` is the CRC-32 of all of it. The buffers must not change before the future is
+        done.
+        """
         from rmqspark.client.cluster import bulk  # brings NumPy
 
-        return bulk.bulk_send(self, topic, queue_id, body, count, record_size, crc, group=group)
+        header = BulkSendRequestHeader(topic, queue_id, count, record_size, crc, group, self.name)
+        answer = self.submit(RequestCode.RMQ_BULK_SEND, header, body, timeout_ms=bulk.TIMEOUT_MS)
+        return then(answer, bulk.bulk_receipt)
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
@@ -156,10 +164,17 @@ class BrokerClient:
     def bulk_read(
         self, topic: str, queue_id: int, queue_offset: int, end_offset: int, **wanted: Unpack[BulkWanted]
     ) -> Future[BulkChunk]:
-        """RMQ_BULK_READ: the records of [queue_offset, end_offset), as the bounds allow. See `bulk.bulk_read`."""
+        """RMQ_BULK_READ: the records of [queue_offset, end_offset) in one piece, as the bounds allow, at least one if
+        there is any; never waits for new ones. See `BulkWanted`.
+
+        OffsetMoved where `queue_offset` is below the queue's minimum; TopicRemade where the topic was deleted later
+        than the caller knows of; NoPermission where the group may not consume.
+        """
         from rmqspark.client.cluster import bulk  # brings NumPy
 
-        return bulk.bulk_read(self, topic, queue_id, queue_offset, end_offset, **wanted)
+        header = bulk.read_header(self.name, topic, queue_id, queue_offset, end_offset, **wanted)
+        answer = self.submit(RequestCode.RMQ_BULK_READ, header, timeout_ms=bulk.TIMEOUT_MS)
+        return then(answer, partial(bulk.bulk_chunk, header))
 
     # --- offsets -----------------------------------------------------------------------------------------------------
 
