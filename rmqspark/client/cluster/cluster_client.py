@@ -86,7 +86,7 @@ class ClusterClient(ClosedByWith):
         self.heartbeats = Heartbeats(self.client_id)
         self._lock = threading.Lock()  # for changes of what follows; a look-up alone is atomic
         self.coordinators = KnownCoordinators()
-        self.outages = Outages(self)
+        self.outages = Outages(self.clock, self.broker)
         self._routes = RouteCache()
         self._places = BrokerPlaces(self.clock)
         self._brokers: dict[str, BrokerClient] = {}

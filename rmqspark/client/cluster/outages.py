@@ -16,10 +16,11 @@ from rmqspark.errors import RmqError
 from rmqspark.protocol.codes import RequestCode
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
     from concurrent.futures import Future
 
-    from rmqspark.client.cluster.cluster_client import ClusterClient
+    from rmqspark.client.cluster.broker_client import BrokerClient
+    from rmqspark.clock import Clock
     from rmqspark.remoting.response import Response
 
 ANSWER_TIMEOUT_MS = 3_000
@@ -34,10 +35,12 @@ class _Question(NamedTuple):
 
 
 class Outages:
-    """Which brokers have fallen silent and not answered since, for all threads of a client."""
+    """Which brokers have fallen silent and not answered since, for all threads of a client. `broker` gives one by its
+    name."""
 
-    def __init__(self, client: ClusterClient) -> None:
-        self._client = client
+    def __init__(self, clock: Clock, broker: Callable[[str], BrokerClient]) -> None:
+        self._clock = clock
+        self._broker = broker
         self._questions: dict[str, _Question] = {}
 
     def among(self, names: Collection[str]) -> frozenset[str]:
@@ -75,15 +78,15 @@ class Outages:
             self._questions.pop(name, None)
             _log.warning("Broker %s answers again.", name)
             return False
-        if self._client.clock.monotonic_ms() - question.asked_ms >= LOOK_MS:
+        if self._clock.monotonic_ms() - question.asked_ms >= LOOK_MS:
             self._questions[name] = self._ask(name)
         return True
 
     def _ask(self, name: str) -> _Question:
         """Any answer will do, also that this request is not known."""
-        broker = self._client.broker(name)
+        broker = self._broker(name)
         answer = asked(lambda: broker.submit(RequestCode.RMQ_CAPABILITIES, timeout_ms=ANSWER_TIMEOUT_MS))
-        return _Question(answer, self._client.clock.monotonic_ms())
+        return _Question(answer, self._clock.monotonic_ms())
 
 
 def _is_answered(question: _Question) -> bool:

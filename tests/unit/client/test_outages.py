@@ -49,14 +49,15 @@ class Broker:
 )
 def test_only_some_can_be_left_out(silent: tuple[str, ...], begun: bool) -> None:
     """Where all answer, what failed was something else; where none does there is nothing to read on."""
-    outages = Outages(Cluster(*silent))  # type: ignore[arg-type]
+    cluster = Cluster(*silent)
+    outages = Outages(cluster.clock, cluster.broker)  # type: ignore[arg-type]
     assert outages.look([A, B, C]) is begun
     assert outages.among([A, B, C]) == (set(silent) if begun else set())
 
 
 def test_a_second_one_is_left_out_too_but_not_the_last() -> None:
     cluster = Cluster(B)
-    outages = Outages(cluster)  # type: ignore[arg-type]
+    outages = Outages(cluster.clock, cluster.broker)  # type: ignore[arg-type]
     assert outages.look([A, B, C])
     cluster.silent = {B, C}
     assert outages.look([A, B, C])
@@ -68,7 +69,7 @@ def test_a_second_one_is_left_out_too_but_not_the_last() -> None:
 def test_nobody_waits_for_the_answer_that_brings_it_back() -> None:
     """One question is under way at any time, a next one a second after the last at the soonest."""
     cluster = Cluster(B)
-    outages = Outages(cluster)  # type: ignore[arg-type]
+    outages = Outages(cluster.clock, cluster.broker)  # type: ignore[arg-type]
     outages.look([A, B])
     cluster.slow = {B}
     assert outages.among([A, B]) == {B}
@@ -84,7 +85,7 @@ def test_nobody_waits_for_the_answer_that_brings_it_back() -> None:
 def test_one_that_was_waited_for_in_vain_is_silent_until_it_answers() -> None:
     """Whoever has waited for another answer of it need not wait for this one."""
     cluster = Cluster()
-    outages = Outages(cluster)  # type: ignore[arg-type]
+    outages = Outages(cluster.clock, cluster.broker)  # type: ignore[arg-type]
     cluster.slow = {B}
     outages.add(B)
     outages.add(B)
