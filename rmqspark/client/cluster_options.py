@@ -5,10 +5,10 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from rmqspark.client.cluster.access import check_credentials, credentials_of_environment, tls_of_environment
+from rmqspark.client.cluster.access import credentials_of_environment, tls_of_environment
 from rmqspark.errors import InvalidArgument
 from rmqspark.options import Option, boolean, text
-from rmqspark.remoting.access import Access, Credentials, Tls, TlsNames
+from rmqspark.remoting.access import Access, Credentials, Tls, TlsNames, check_credentials
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from rmqspark.errors import InvalidArgument
+
 _HIDDEN: Final = "***"
 
 
@@ -60,3 +62,15 @@ class Access(NamedTuple):
 
 
 OPEN: Final = Access()
+
+
+def check_credentials(credentials: Credentials) -> None:
+    """InvalidArgument for those that nothing could be signed with. Says no value: it may be in the wrong place."""
+    for name, value in zip(Credentials._fields, credentials, strict=True):
+        if not isinstance(value, str):
+            raise InvalidArgument(f"{name} must be text, not {type(value).__name__}.")
+        if not value and name != "security_token":
+            raise InvalidArgument(f"{name} is empty.", hint='Write Credentials("access key", "secret key").')
+        if any(char < " " or "\ud800" <= char <= "\udfff" for char in value):
+            hint = "A newline at its end may come from the file it was read from."
+            raise InvalidArgument(f"{name} has characters that no key has.", hint=hint)

@@ -11,7 +11,7 @@ from types import MappingProxyType, UnionType
 from typing import TYPE_CHECKING, Any, Final
 
 from rmqspark.errors import InvalidArgument
-from rmqspark.remoting.access import Access, Credentials, Tls, TlsNames
+from rmqspark.remoting.access import Access, Credentials, Tls, TlsNames, check_credentials
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -91,18 +91,6 @@ def variables_of(tls: Tls | None) -> dict[str, str]:
     texts = {name: getattr(tls, field) for name, field in _TLS_TEXTS.items()}
     switches = {name: str(getattr(tls, field)).lower() for name, field in _TLS_SWITCHES.items()}
     return {TLS_VARIABLE: "true", **{name: text for name, text in texts.items() if text}, **switches}
-
-
-def check_credentials(credentials: Credentials) -> None:
-    """InvalidArgument for those that nothing could be signed with. Says no value: it may be in the wrong place."""
-    for name, value in zip(Credentials._fields, credentials, strict=True):
-        if not isinstance(value, str):
-            raise InvalidArgument(f"{name} must be text, not {type(value).__name__}.")
-        if not value and name != "security_token":
-            raise InvalidArgument(f"{name} is empty.", hint='Write Credentials("access key", "secret key").')
-        if any(char < " " or "\ud800" <= char <= "\udfff" for char in value):
-            hint = "A newline at its end may come from the file it was read from."
-            raise InvalidArgument(f"{name} has characters that no key has.", hint=hint)
 
 
 def _check_kind(name: str, value: object, kind: type | UnionType, form: str) -> None:

@@ -13,9 +13,8 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from rmqspark.client.cluster.access import check_credentials
 from rmqspark.errors import InvalidArgument
-from rmqspark.remoting.access import Credentials
+from rmqspark.remoting.access import Credentials, check_credentials
 from rmqspark.settings import snake_case
 
 if TYPE_CHECKING:
