@@ -16,7 +16,7 @@ from rmqspark.remoting.gathered import Gathered
 from rmqspark.remoting.outgoing import Outgoing
 from rmqspark.remoting.pending import PendingCalls
 from rmqspark.remoting.receive import FrameReceiver, command_at, frames_of
-from rmqspark.remoting.tls.newcomer import TLS_HANDSHAKE
+from rmqspark.remoting.tls.session import TLS_HANDSHAKE
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence

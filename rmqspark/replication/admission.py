@@ -14,7 +14,7 @@ import structlog
 
 from rmqspark.errors import RmqError
 from rmqspark.remoting.address import format_address
-from rmqspark.remoting.tls.newcomer import TLS_HANDSHAKE
+from rmqspark.remoting.tls.session import TLS_HANDSHAKE
 from rmqspark.remoting.tls.words import told
 from rmqspark.replication.acks import SlaveProgress
 from rmqspark.replication.hello import (

@@ -12,7 +12,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqspark.errors import FrameError
-from rmqspark.remoting.tls.newcomer import TLS_HANDSHAKE
+from rmqspark.remoting.tls.session import TLS_HANDSHAKE
 from rmqspark.replication.hello import GREETING
 
 if TYPE_CHECKING:

@@ -10,15 +10,14 @@ A newcomer counts as any connection, with the time it has for its first frame, a
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, cast
 
+from rmqspark.remoting.tls.session import TLS_HANDSHAKE
 from rmqspark.remoting.tls.transport import TlsTransport
 
 if TYPE_CHECKING:
     from rmqspark.remoting.server_connection import ServerConnection
     from rmqspark.remoting.tls.serving import ServerTls
-
-TLS_HANDSHAKE: Final = 0x16
 
 
 class Newcomer(asyncio.BufferedProtocol):

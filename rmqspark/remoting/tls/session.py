@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from rmqspark.remoting.reply import Buffer
 
+TLS_HANDSHAKE: Final = 0x16
+"""The first byte of a connection that begins TLS: the type of its first record."""
 _MOST_UNASKED_BYTES: Final = 64 * 1024  # that OpenSSL wants to send by itself: a few dozen are usual
 
 
