@@ -38,7 +38,7 @@ from rmqspark.broker.metrics.figures import Figures, word
 from rmqspark.broker.metrics.lags import Lags
 from rmqspark.broker.metrics.own_figures import tell_queries, tell_transactions
 from rmqspark.broker.metrics.replica_figures import tell_replicas
-from rmqspark.broker.metrics.settings import common_labels
+from rmqspark.broker.metrics.settings import labels_of
 from rmqspark.broker.metrics.store_figures import tell_store, tell_timers
 from rmqspark.broker.metrics.turns import Turns
 from rmqspark.errors import Busy
@@ -47,6 +47,7 @@ from rmqspark.protocol.names import Perm, is_system_group
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
+    from rmqspark.broker.config import BrokerConfig
     from rmqspark.broker.given import Given
     from rmqspark.broker.parts import Parts
 
@@ -66,7 +67,7 @@ class BrokerMetrics:
         self._parts = parts
         tables = parts.tables
         self._lags = Lags(parts.store.queues, tables.topics, tables.offsets, parts.clients, given.clock)
-        self._labels = common_labels(given.config)
+        self._labels = _common_labels(given.config)
         switches = {family.switch for family in FAMILIES if family.switch}
         self._off = frozenset(switch for switch in switches if not getattr(given.config, switch))
         self._scraping = asyncio.Lock()
@@ -177,3 +178,16 @@ class BrokerMetrics:
         figures.add(LEASES, (), len(parts.tables.locks))
         figures.add(UNDELIVERED, (), parts.deliveries.left_out)
         tell_replicas(figures, given.config, parts.role, parts.store.end_offset)
+
+
+def _common_labels(config: BrokerConfig) -> dict[str, str]:
+    """What all series of the broker are labelled with."""
+    labels = labels_of(config.metrics_label)
+    if config.metrics_in_delta:  # as RocketMQ says it, whose Prometheus exporter counts from the start all the same
+        labels["aggregation"] = "delta"
+    return {
+        **labels,
+        "node_type": "broker",
+        "cluster": config.broker_cluster_name,
+        "node_id": config.broker_name,
+    }

@@ -1,4 +1,4 @@
-"""What a broker is told of its metrics: which exporter, and what all series are labelled with. Pure.
+"""How a broker is told of its metrics: which exporter, and what all series are labelled with. Pure.
 
 RocketMQ: MetricsExporterType, BrokerMetricsManager.init. It passes over labels that it cannot read; here they are an
 error, before anything starts.
@@ -7,12 +7,9 @@ error, before anything starts.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rmqspark.errors import InvalidArgument, NotThereYet
-
-if TYPE_CHECKING:
-    from rmqspark.broker.config import BrokerConfig
 
 _TYPES: Final = ("DISABLE", "OTLP_GRPC", "PROM", "LOG")
 _LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
@@ -42,16 +39,3 @@ def labels_of(text: str) -> dict[str, str]:
             )
         labels[name] = value
     return labels
-
-
-def common_labels(config: BrokerConfig) -> dict[str, str]:
-    """What all series of the broker are labelled with."""
-    labels = labels_of(config.metrics_label)
-    if config.metrics_in_delta:  # as RocketMQ says it, whose Prometheus exporter counts from the start all the same
-        labels["aggregation"] = "delta"
-    return {
-        **labels,
-        "node_type": "broker",
-        "cluster": config.broker_cluster_name,
-        "node_id": config.broker_name,
-    }
