@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Self
 import structlog
 
 from rmqspark.broker.given import Given
+from rmqspark.broker.metrics.broker_metrics import BrokerMetrics
 from rmqspark.broker.metrics.exporter import Exporter
 from rmqspark.broker.parts import Parts
 from rmqspark.broker.replica.replicating import MasterRole
@@ -125,18 +126,19 @@ class Broker:
         await tables.save()
         running.push_async_callback(tables.save)
         self._parts = parts = Parts(given, store, tables)
+        self._metrics = metrics = BrokerMetrics(given, parts)
         running.push_async_callback(parts.role.stop)
         if isinstance(parts.role, MasterRole):
             for waiting in (parts.delays, parts.timed):
                 waiting.recover()  # first: what it notes when it finishes, also a start that fails, counts at the next
                 running.callback(waiting.finish)
-        server = server_of(given, parts)
+        server = server_of(given, parts, metrics)
         running.push_async_callback(parts.coordination.close)
 
         tasks = await running.enter_async_context(asyncio.TaskGroup())
         tasks.create_task(parts.flusher.run())
         running.callback(parts.flusher.close)
-        for each in rounds(given, parts):
+        for each in rounds(given, parts, metrics):
             running.callback(tasks.create_task(each).cancel)
 
         parts.set_store_host(self._whereabouts.store_host)
@@ -151,7 +153,7 @@ class Broker:
             await parts.role.listen(server.port)
         running.callback(parts.pulls.held.stop)
         if given.config.exports_metrics:
-            await running.enter_async_context(_exporter_of(given.config, parts))
+            await running.enter_async_context(_exporter_of(given.config, metrics))
 
         running.push_async_callback(parts.registrar.stop)
         await parts.registrar.start(tasks)
@@ -182,9 +184,9 @@ def _a_thread(running: AsyncExitStack) -> Begin:
     return begin
 
 
-def _exporter_of(config: BrokerConfig, parts: Parts) -> Exporter:
+def _exporter_of(config: BrokerConfig, metrics: BrokerMetrics) -> Exporter:
     host = config.metrics_prom_exporter_host or config.bind_address
-    return Exporter(parts.metrics.text, host=host, port=config.metrics_prom_exporter_port, insecure=config.insecure)
+    return Exporter(metrics.text, host=host, port=config.metrics_prom_exporter_port, insecure=config.insecure)
 
 
 def _warm(plan: WarmingPlan) -> None:

@@ -2,7 +2,8 @@
 
     store, tables → flusher, appender → half messages, delays, transactions → those who act by request and by the clock
 
-A part is handed exactly the parts it uses. `requests.py` lays the families of requests over them.
+A part is handed exactly the parts it uses. What is about all of them lies over them: the families of requests
+(`requests.py`), what is done by the clock (`rounds.py`), and the figures of operators (`metrics/broker_metrics.py`).
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ from rmqspark.broker.delays.deliveries import Deliveries
 from rmqspark.broker.delays.timed_messages import TimedMessages
 from rmqspark.broker.handlers.heartbeats import HeartbeatHandlers
 from rmqspark.broker.handlers.pulls import PullHandlers
-from rmqspark.broker.metrics.broker_metrics import BrokerMetrics
 from rmqspark.broker.metrics.counted import Counted
 from rmqspark.broker.metrics.statistics import Statistics
 from rmqspark.broker.pulling.pull_permits import PullPermits
@@ -153,7 +153,6 @@ class Parts:
         store.on_readable = self.pulls.held.messages_arrived
         self._clock = clock
         self.settings = SettingsInForce(config, given.store_config, self._adopt)
-        self.metrics = BrokerMetrics(given, self)
         self.statistics = Statistics(config.broker_cluster_name, self.counted, self.stats, tables, clock.monotonic_ms())
 
     def needed_offset(self) -> int:

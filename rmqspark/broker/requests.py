@@ -62,13 +62,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from rmqspark.broker.given import Given
+    from rmqspark.broker.metrics.broker_metrics import BrokerMetrics
     from rmqspark.broker.parts import Parts
     from rmqspark.remoting.router import Routes
 
 _VIP_PORT_OFFSET: Final = -2
 
 
-def server_of(given: Given, parts: Parts) -> RemotingServer:
+def server_of(given: Given, parts: Parts, metrics: BrokerMetrics) -> RemotingServer:
     """A server that answers all of them, and listens once it is entered."""
     config, receipts = given.config, parts.receipts
     usual = UsualSends(
@@ -80,6 +81,7 @@ def server_of(given: Given, parts: Parts) -> RemotingServer:
         _about_transactions(given, parts, parked),
         _about_reads(given, parts),
         _about_administration(given, parts),
+        [MetricsHandlers(metrics).routes()],
     )
     answered: Iterable[Routes] = chain.from_iterable(families)
     if config.is_slave:
@@ -97,7 +99,7 @@ def server_of(given: Given, parts: Parts) -> RemotingServer:
         insecure=config.insecure,
         tls=config.tls_serving,
     )
-    parts.metrics.connections = lambda: server.connection_count
+    metrics.connections = lambda: server.connection_count
     return server
 
 
@@ -183,7 +185,6 @@ def _about_administration(given: Given, parts: Parts) -> Iterator[Routes]:
     yield SettingsHandlers(parts.settings, given.whereabouts, topics.version).routes()
     yield RuntimeHandlers(store, parts.stats, given.steady).routes()
     yield ExpiryHandlers(parts.expiry).routes()
-    yield MetricsHandlers(parts.metrics).routes()
     yield StatisticsHandlers(parts.statistics).routes()
     role = parts.role.slave if isinstance(parts.role, SlaveRole) else parts.role.master.slaves
     yield HaStatusHandlers(store, role, most_behind_bytes=config.ha_max_gap_not_in_sync).routes()

@@ -15,6 +15,7 @@ from rmqspark.errors import RmqError
 
 if TYPE_CHECKING:
     from rmqspark.broker.given import Given
+    from rmqspark.broker.metrics.broker_metrics import BrokerMetrics
     from rmqspark.broker.parts import Parts
 
 log = structlog.get_logger("rmqspark.broker")
@@ -25,15 +26,15 @@ _DELAY_INTERVAL_MS: Final = 100
 _TRANSACTION_INTERVAL_MS: Final = 1_000
 
 
-def rounds(given: Given, parts: Parts) -> list[Coroutine[Any, Any, None]]:
+def rounds(given: Given, parts: Parts, metrics: BrokerMetrics) -> list[Coroutine[Any, Any, None]]:
     """Each goes on until it is cancelled."""
     return [
-        *_of_any(given, parts),
+        *_of_any(given, parts, metrics),
         *(_of_slave(parts, parts.role) if isinstance(parts.role, SlaveRole) else _of_master(parts)),
     ]
 
 
-def _of_any(given: Given, parts: Parts) -> list[Coroutine[Any, Any, None]]:
+def _of_any(given: Given, parts: Parts, metrics: BrokerMetrics) -> list[Coroutine[Any, Any, None]]:
     clock, tables = given.clock, parts.tables
     cleaning = Punctuality(clock, _CLEANING_INTERVAL_MS)
     return [
@@ -41,7 +42,7 @@ def _of_any(given: Given, parts: Parts) -> list[Coroutine[Any, Any, None]]:
         _every(_CLEANING_INTERVAL_MS, lambda: parts.heartbeats.expire(cleaning.late_ms())),
         _every(_CLEANING_INTERVAL_MS, lambda: tables.locks.expire(clock.monotonic_ms())),
         _every(_CLEANING_INTERVAL_MS, lambda: parts.queries.expire(given.steady.now_ms())),
-        _every(_CLEANING_INTERVAL_MS, partial(count, given, parts)),
+        _every(_CLEANING_INTERVAL_MS, partial(count, given, parts, metrics)),
         _every(_CLEANING_INTERVAL_MS, parts.expiry.run),
         _every(given.config.flush_consumer_offset_interval, tables.save),
     ]
@@ -67,12 +68,12 @@ def _of_slave(parts: Parts, role: SlaveRole) -> list[Coroutine[Any, Any, None]]:
     ]
 
 
-async def count(given: Given, parts: Parts) -> None:
+async def count(given: Given, parts: Parts, metrics: BrokerMetrics) -> None:
     """What rates are made of, by clocks that nobody sets."""
     monotonic_ms = given.clock.monotonic_ms()
     parts.stats.sample(given.steady.now_ms())
     parts.rates.sample(monotonic_ms)
-    await parts.metrics.count()
+    await metrics.count()
     await parts.statistics.sample(monotonic_ms)
 
 

@@ -458,7 +458,7 @@ def test_a_reset_is_not_told_to_a_consumer_that_has_gone(on_broker) -> None:
         await gone.connection.close()
         with pytest.raises(ConnectionLost):
             await held
-        while bench.broker._parts.metrics.connections() > 1:
+        while bench.broker._metrics.connections() > 1:
             await client.settle()
         await reset_to_1(client)
         await client.send("orders")

@@ -126,7 +126,7 @@ def test_groups_consume_as_fast_as_they_do(on_broker: Callable[..., Any], jump_m
             (await client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, header)).raise_for_code()
             clock.advance(seconds=30)
             clock.set_now_ms(clock.now_ms() + jump_ms)
-            await count(bench.broker._given, bench.broker._parts)
+            await count(bench.broker._given, bench.broker._parts, bench.broker._metrics)
         answer = await client.ask(RequestCode.GET_CONSUME_STATS, GetConsumeStatsRequestHeader("g"))
         assert ConsumeStats.decode(answer.body).consumeTps == 2.0
 
@@ -146,7 +146,7 @@ def test_a_broker_takes_as_much_as_it_does(on_broker: Callable[..., Any], jump_m
                 await client.send("orders", b"%d" % number)
             clock.advance(seconds=10)
             clock.set_now_ms(clock.now_ms() + jump_ms)
-            await count(bench.broker._given, bench.broker._parts)
+            await count(bench.broker._given, bench.broker._parts, bench.broker._metrics)
         told = KVTable.decode((await client.ask(RequestCode.GET_BROKER_RUNTIME_INFO)).body).table
         assert told["putTps"] == "1.0 1.0 1.0"
         assert told["runtime"] == "[ 0 days, 0 hours, 0 minutes, 30 seconds ]"

@@ -128,7 +128,7 @@ def test_of_topics_that_are_gone_nothing_is_counted_on(on_broker) -> None:
             await client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, TopicRequestHeader(topic))
         await send_half(client)
         await eventually(lambda: _is_open(parts.halves))
-        await parts.metrics.count()
+        await bench.broker._metrics.count()
         ends = parts.counted.ends_of_halves
         assert (parts.halves.open_by_topic, ends._commits, ends._rollbacks) == ({"orders": 1}, {}, {})
 

@@ -398,7 +398,7 @@ def test_the_brokers_own_topics_are_system_topics_wherever_they_are_told(on_brok
         client = await bench.connect()
         await client.send("DefaultCluster")
         await client.pull("DefaultCluster", sysFlag=COMMITTING)
-        return b"".join([piece async for piece in bench.broker._parts.metrics.text()]).decode()
+        return b"".join([piece async for piece in bench.broker._metrics.text()]).decode()
 
     told = Told(on_broker(talk))
     series = [(name, dict(labels)) for name, labels in told.samples if ("topic", "DefaultCluster") in labels]
@@ -415,7 +415,7 @@ def test_a_queue_that_gets_no_more_messages_counts_until_it_is_read(on_broker: C
         await client.send("orders", e=1)
         await client.pull("orders", queueId=1, consumerGroup="billing", sysFlag=COMMITTING)
         await client.create_topic("orders", 2, writeQueueNums=1)
-        return b"".join([piece async for piece in bench.broker._parts.metrics.text()]).decode()
+        return b"".join([piece async for piece in bench.broker._metrics.text()]).decode()
 
     told = Told(on_broker(talk))
     for figure in ("lag", "inflight"):

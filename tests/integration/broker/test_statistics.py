@@ -26,9 +26,8 @@ async def view(client: Any, name: str, key: str) -> BrokerStatsData | None:
 
 async def after_ten_seconds(bench: Any, clock: ManualClock) -> None:
     clock.advance(seconds=10)
-    parts = bench.broker._parts
-    await parts.metrics.count()
-    await parts.statistics.sample(clock.monotonic_ms())
+    await bench.broker._metrics.count()
+    await bench.broker._parts.statistics.sample(clock.monotonic_ms())
 
 
 def test_what_goes_in_and_out_is_told_by_topic_and_group(on_broker) -> None:
