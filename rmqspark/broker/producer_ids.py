@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rmqspark.broker.clients import Member
+    from rmqspark.broker.online_groups import Member
 
 
 class ProducerIds:

@@ -28,7 +28,8 @@ from rmqspark.remoting.reply import Reply
 from rmqspark.remoting.router import Route, Routes
 
 if TYPE_CHECKING:
-    from rmqspark.broker.clients import ClientRegistry, Member
+    from rmqspark.broker.clients import ClientRegistry
+    from rmqspark.broker.online_groups import Member
     from rmqspark.clock import Clock
     from rmqspark.remoting.request import Request
     from rmqspark.remoting.router import NoFields

@@ -27,7 +27,8 @@ from rmqspark.remoting.router import Route, Routes
 if TYPE_CHECKING:
     import msgspec
 
-    from rmqspark.broker.clients import ClientRegistry, Member
+    from rmqspark.broker.clients import ClientRegistry
+    from rmqspark.broker.online_groups import Member
     from rmqspark.broker.state.groups import SubscriptionGroups
     from rmqspark.broker.state.topics import TopicTable
     from rmqspark.remoting.reply import Body

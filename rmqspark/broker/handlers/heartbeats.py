@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import structlog
 
-from rmqspark.broker.clients import Member
+from rmqspark.broker.online_groups import Member
 from rmqspark.broker.pulling.subscriptions import difference, parse_subscription
 from rmqspark.errors import GroupNotFound, InvalidArgument, InvalidFilter, InvalidName, ServerFault
 from rmqspark.protocol.bodies.client import SQL92, CheckClientConfigBody, ConsumerListBody, HeartbeatData

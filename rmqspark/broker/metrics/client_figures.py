@@ -11,8 +11,9 @@ from rmqspark.protocol.codes import Language
 from rmqspark.protocol.names import is_system_group
 
 if TYPE_CHECKING:
-    from rmqspark.broker.clients import ClientRegistry, Member
+    from rmqspark.broker.clients import ClientRegistry
     from rmqspark.broker.metrics.figures import Figures
+    from rmqspark.broker.online_groups import Member
 
 _PROTOCOL: Final = "remoting"
 _MODES: Final = {"CONSUME_ACTIVELY": "pull", "CONSUME_PASSIVELY": "push", "CONSUME_POP": "pop"}

@@ -7,7 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from rmqspark.broker.clients import ClientRegistry, Member
+from rmqspark.broker.clients import ClientRegistry
+from rmqspark.broker.online_groups import Member
 from rmqspark.errors import Busy
 from rmqspark.protocol.bodies.client import ConsumerData, SubscriptionData
 from tests.bytecodes import bytecodes

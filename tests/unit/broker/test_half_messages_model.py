@@ -24,9 +24,10 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from rmqspark.broker.clients import ClientRegistry, Member
+from rmqspark.broker.clients import ClientRegistry
 from rmqspark.broker.config import BrokerConfig
 from rmqspark.broker.metrics.counted import Counted
+from rmqspark.broker.online_groups import Member
 from rmqspark.broker.state.offsets import ConsumerOffsets
 from rmqspark.broker.state.topics import TopicTable
 from rmqspark.broker.transactions.check_back import CheckBack
