@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
     from types import TracebackType
 
+    from rmqspark.remoting.host import Guest
     from rmqspark.remoting.request import Connection
     from rmqspark.remoting.router import Router
     from rmqspark.remoting.tls.settings import TlsServing
@@ -83,9 +84,9 @@ class RemotingServer:
         self._tls = None if tls is None else ServerTls(tls)
         self._encrypted = memoryview(b"" if tls is None else bytearray(ENCRYPTED_BYTES))
         self._tick_ms, self.ticks = ticks_of(self.limits)
-        self._wheel: TimerWheel[ServerConnection] = TimerWheel()
+        self._wheel: TimerWheel[Guest] = TimerWheel()
         self._ids = itertools.count(1)
-        self._connections: dict[int, ServerConnection] = {}
+        self._connections: dict[int, Guest] = {}
         self._per_address: dict[str, int] = {}
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._listeners: list[asyncio.Server] = []
@@ -147,7 +148,7 @@ class RemotingServer:
 
     # --- what connections use ----------------------------------------------------------------------------------------
 
-    def admit(self, connection: ServerConnection) -> str | None:
+    def admit(self, connection: Guest) -> str | None:
         """Takes a new connection in; a text says why not."""
         address = connection.peer[0]
         here = self._per_address.get(address, 0)
@@ -162,7 +163,7 @@ class RemotingServer:
         self._wheel.add(connection, self.now + self.ticks.visit)
         return None
 
-    def forget(self, connection: ServerConnection) -> None:
+    def forget(self, connection: Guest) -> None:
         """The connection has ended."""
         if self._connections.pop(connection.id, None) is None:
             return

@@ -32,7 +32,7 @@ _SMALL_BYTES = 64 * 1024  # read at once: more is work enough for a turn
 
 
 class ServerConnection(asyncio.BufferedProtocol):
-    """The server's end of a connection; implements `request.Connection`."""
+    """The server's end of a connection; implements `host.Guest` and `gathered.Gatherer`."""
 
     def __init__(self, host: Host, connection_id: int) -> None:
         self.id = connection_id

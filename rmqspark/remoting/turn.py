@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
 
@@ -15,11 +15,20 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rmqspark.remoting.gathered import Gathered, TakesTogether
-    from rmqspark.remoting.server_connection import ServerConnection
 
 _MOST_GATHERED_BYTES: Final = 4 * 1024 * 1024
 
 log = structlog.get_logger("rmqspark.remoting")
+
+
+class Answering(Protocol):
+    """A connection that has answers for the end of a turn."""
+
+    def flush(self) -> None:
+        """Writes all that is queued."""
+
+    def close(self, reason: str) -> None:
+        """Ends it at once."""
 
 
 class Turn:
@@ -33,10 +42,10 @@ class Turn:
         self._takes = takes
         self._gathered: list[Gathered] = []
         self._gathered_bytes = 0
-        self._to_flush: list[ServerConnection] = []
+        self._to_flush: list[Answering] = []
         self._resting = Resting()
 
-    def flush_soon(self, connection: ServerConnection) -> None:
+    def flush_soon(self, connection: Answering) -> None:
         """Calls the connection's `flush` at the end of the turn."""
         if not self._to_flush:
             asyncio.get_running_loop().call_soon(self._end)
