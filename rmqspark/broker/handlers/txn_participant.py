@@ -58,6 +58,7 @@ class TxnParticipantHandlers:
         max_body_bytes: int,
     ) -> None:
         self._resolver = resolver
+        self._hearsay = resolver.hearsay
         self._topics = topics
         self._parked = parked
         self._note_broker = note_broker
@@ -75,13 +76,13 @@ class TxnParticipantHandlers:
         """Answered at once, except for the first ones under a new epoch: their coordinator is asked about it."""
         _check_names(request.header)
         half = half_of(request.header, len(request.body))
-        if self._resolver.is_announced(half.name.batch):
+        if self._hearsay.is_announced(half.name.batch):
             return self._hold(request, half)
         return self._introduce_and_hold(request, half)
 
     async def _introduce_and_hold(self, request: Request[TxnHalfRequestHeader], half: HalfBatch) -> Reply:
         with self._refusals.telling(half.name.batch.transactional_id):
-            await self._resolver.introduce(half.name.batch)
+            await self._hearsay.introduce(half.name.batch)
         return self._hold(request, half)
 
     def _hold(self, request: Request[TxnHalfRequestHeader], half: HalfBatch) -> Reply:
@@ -106,7 +107,7 @@ class TxnParticipantHandlers:
         vote = Vote(header.transactionalId, header.epoch, header.version, body.attempts, header.completed)
         if not self._resolver.refusal(vote):
             with self._refusals.telling(header.transactionalId):
-                await self._resolver.check_vote(vote)
+                await self._hearsay.check_vote(vote)
             if header.coordinator is not None:
                 self._note_broker(header.coordinator)  # before the vote, whose flush brings it to the disk
         answer = await self._resolver.vote(vote)
@@ -120,7 +121,7 @@ class TxnParticipantHandlers:
         attempts = TxnComplete.decode_request(request.body).attempts if commit else []
         decided = Complete(header.transactionalId, header.epoch, header.version, commit, attempts, header.durable)
         with self._refusals.telling(header.transactionalId):
-            await self._resolver.check_complete(decided)
+            await self._hearsay.check_complete(decided)
         outputs = await self._resolver.complete(decided)
         return Reply(body=OutputRanges(outputs).encode(standard=True))
 

@@ -8,8 +8,9 @@ from rmqspark.protocol.bodies.txn import AttemptName
 from rmqspark.protocol.headers.txn import TxnOutcome
 from rmqspark.txn.participant.completer import Completer
 from rmqspark.txn.participant.half_store import HalfStore
+from rmqspark.txn.participant.hearsay import Verdict
 from rmqspark.txn.participant.participant import Participant
-from rmqspark.txn.participant.resolver import Resolver, ResolverConfig, Verdict
+from rmqspark.txn.participant.resolver import Resolver, ResolverConfig
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

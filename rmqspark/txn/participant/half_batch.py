@@ -29,6 +29,7 @@ from rmqspark.protocol.records.unique_keys import UNIQUE_KEY_PAIR_BYTES
 
 if TYPE_CHECKING:
     from rmqspark.protocol.headers.txn import TxnHalfRequestHeader
+    from rmqspark.txn.ports import Complete, Vote
 
 HALF_BATCH_QUEUE: Final = 0
 
@@ -42,6 +43,11 @@ class Batch(NamedTuple):
     transactional_id: str
     epoch: int
     version: int
+
+    @classmethod
+    def of(cls, request: Vote | Complete) -> Batch:
+        """The one that a coordinator speaks of."""
+        return cls(request.transactional_id, request.epoch, request.version)
 
     def __str__(self) -> str:
         return f"version {self.version} of {self.transactional_id} (epoch {self.epoch})"

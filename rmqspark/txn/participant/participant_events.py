@@ -5,15 +5,24 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
 from rmqspark.errors import DecodeError
 from rmqspark.protocol.bodies.txn import OutputRange
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rmqspark.protocol.bodies.txn import AttemptName, HeldAttempt
+
 AttemptKey: TypeAlias = tuple[int, str]
 """Partition and attempt."""
+
+
+def keys_of(attempts: Iterable[HeldAttempt | AttemptName]) -> list[AttemptKey]:
+    return [(each.partition, each.attempt) for each in attempts]
 
 
 class _Event(msgspec.Struct, frozen=True, tag_field="event", tag=str.lower):

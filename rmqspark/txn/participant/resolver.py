@@ -8,25 +8,24 @@ from __future__ import annotations
 import asyncio
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
 
-from rmqspark.errors import Busy, ForgedDecision, ForgedEpoch, RmqError, TransactionError
+from rmqspark.errors import Busy, RmqError, TransactionError
 from rmqspark.protocol.bodies.txn import AttemptName
-from rmqspark.protocol.headers.txn import NO_EPOCH
 from rmqspark.txn.participant.check_backs import CheckBacks
 from rmqspark.txn.participant.half_batch import Batch
-from rmqspark.txn.participant.participant import too_late
-from rmqspark.txn.participant.participant_events import VotedFor
+from rmqspark.txn.participant.hearsay import Hearsay, Verdict
+from rmqspark.txn.participant.participant_events import VotedFor, keys_of
 from rmqspark.txn.participant.retention import Retention
 from rmqspark.txn.ports import Complete, VoteAnswer
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from rmqspark.clock import Clock
-    from rmqspark.protocol.bodies.txn import HeldAttempt, HeldVersion, OutputRange
+    from rmqspark.protocol.bodies.txn import HeldVersion, OutputRange
     from rmqspark.txn.participant.completer import Completer
     from rmqspark.txn.participant.half_batch import HalfBatch
     from rmqspark.txn.participant.half_store import HalfStore
@@ -39,23 +38,6 @@ _FIRST_WRITTEN_BACK_BYTES: Final = 512 << 10  # of small batches too little woul
 _MOST_WRITTEN_BACK_BYTES: Final = 16 << 20
 
 log = structlog.get_logger("rmqspark.txn")
-
-
-class Verdict(NamedTuple):
-    """What a coordinator says of a batch: `is_open`, or for good the attempts of this broker that count, if any do.
-    `newest_epoch`: that it has handed out, or of the decision; 0 where there is no telling. `holders`: the brokers that
-    have what was decided."""
-
-    is_open: bool
-    attempts: Sequence[AttemptName] = ()
-    newest_epoch: int = NO_EPOCH
-    holders: Sequence[str] = ()
-
-    def allows(self, request: Complete) -> bool:
-        """Whether this is what the coordinator says. The request is about the same batch."""
-        if request.commit:
-            return bool(request.attempts) and {*_keys(request.attempts)} == {*_keys(self.attempts)}
-        return not self.is_open and not self.attempts and request.epoch <= self.newest_epoch
 
 
 class Disk(Protocol):
@@ -80,7 +62,8 @@ class ResolverConfig:
 
 class Resolver:
     """Does what a coordinator wants of this broker, and asks it where it says nothing. All methods belong to the event
-    loop's thread. `ask` asks the coordinator of a batch, wherever that is."""
+    loop's thread. `ask` asks the coordinator of a batch, wherever that is; what comes over the network is for `hearsay`
+    first."""
 
     def __init__(
         self,
@@ -100,6 +83,7 @@ class Resolver:
         self._disk = disk
         self._clock = clock
         self._ask = ask
+        self.hearsay: Final = Hearsay(participant, ask)
         self._check_backs = CheckBacks(timeout_ms=config.timeout_ms, interval_ms=config.check_interval_ms)
         self._one_at_a_time = asyncio.Lock()
         self._bytes_to_write_back = 0
@@ -116,29 +100,6 @@ class Resolver:
             self._check_backs.hurry(batch, self._clock.monotonic_ms())
 
     # --- half batches ------------------------------------------------------------------------------------------------
-
-    def is_announced(self, batch: Batch) -> bool:
-        """Whether half batches of it may be taken at once; else it is to be introduced first."""
-        return self._participant.is_announced(batch)
-
-    async def introduce(self, batch: Batch) -> None:
-        """Asks its coordinator about an epoch that is new here: a forged one is refused, a real one fences the older.
-
-        Raises ForgedEpoch, Fenced. While there is no telling the epoch stays new: its half batches are taken and fence
-        nobody, and the check-back settles them.
-        """
-        try:
-            verdict = await self._ask(batch)
-        except RmqError as error:
-            log.info("the coordinator of a new epoch cannot be asked", batch=str(batch), reason=str(error))
-            return
-        if verdict.is_open:
-            if verdict.newest_epoch == batch.epoch:
-                self._participant.announce(batch)
-        elif batch.epoch > verdict.newest_epoch:
-            raise ForgedEpoch(f"Epoch {batch.epoch} of {batch.transactional_id!r} was never handed out.")
-        else:
-            raise too_late(batch)
 
     def known(self, half: HalfBatch) -> HalfBatch | None:
         """The same half batch, if it is held already. Raises Fenced, Busy, TransactionError for one not to be taken."""
@@ -170,37 +131,14 @@ class Resolver:
         """What is held undecided: of one transactional id, or of all."""
         return self._participant.held_versions(transactional_id)
 
-    # --- what comes over the network, where anybody can say that he is the coordinator -------------------------------
-
-    async def check_vote(self, request: Vote) -> None:
-        """An epoch that is new here is asked about, as it is for half batches. Raises ForgedEpoch, Fenced."""
-        batch = _batch_of(request)
-        if not self.is_announced(batch):
-            await self.introduce(batch)
-
-    async def check_complete(self, request: Complete) -> None:
-        """What was not voted for here was hardly decided: its coordinator is asked whether it was, and for which
-        attempts. Raises ForgedDecision, Busy where there is no telling."""
-        batch = _batch_of(request)
-        if request.commit and (self._participant.is_completed(batch) or self._participant.has_voted(batch)):
-            return
-        try:
-            verdict = await self._ask(batch)
-        except RmqError as error:
-            raise Busy(f"The coordinator of {batch} cannot be asked about it: {error}") from error
-        if verdict.is_open and verdict.newest_epoch == NO_EPOCH:
-            raise Busy(f"The coordinator of {batch} cannot be asked about it.")
-        if not verdict.allows(request):
-            raise ForgedDecision(f"The coordinator of {batch} has not decided this.")
-
     # --- ParticipantPort ---------------------------------------------------------------------------------------------
 
     async def vote(self, request: Vote) -> VoteAnswer:
         """Yes when all that is asked for is held, and on disk with everything stored before it."""
-        batch = _batch_of(request)
+        batch = Batch.of(request)
         if refusal := self.refusal(request):
             return VoteAnswer(yes=False, remark=refusal)
-        output_bytes = self._completer.most_output_bytes(batch, _keys(request.attempts))
+        output_bytes = self._completer.most_output_bytes(batch, keys_of(request.attempts))
         if output_bytes > self._config.max_output_bytes:
             return VoteAnswer(yes=False, remark=_too_many_queues(output_bytes, self._config.max_output_bytes))
         halves = sum(attempt.halves for attempt in request.attempts)
@@ -217,9 +155,9 @@ class Resolver:
         Raises Busy while an older version that was voted for is neither completed nor dropped, TransactionError where
         this contradicts what was done or something is not held (any more), and what stands against the appending.
         """
-        batch = _batch_of(request)
+        batch = Batch.of(request)
         if request.commit:
-            outputs = await self._commit(batch, _keys(request.attempts))
+            outputs = await self._commit(batch, keys_of(request.attempts))
         else:
             outputs = await self._drop(batch)
         if request.durable or not self._config.reads_unsynced:
@@ -229,13 +167,13 @@ class Resolver:
     def refusal(self, request: Vote) -> str:
         """Why the answer is no, as things are now; empty for yes."""
         self._retention.forget_expired()
-        batch = _batch_of(request)
+        batch = Batch.of(request)
         if not request.attempts or any(each.halves < 1 for each in request.attempts):
             return "It names no attempt, or one that has sent nothing."
         if not self._participant.is_completed(batch._replace(version=request.completed)):
             return f"Version {request.completed} is not complete here."
         missing = self._participant.missing(batch, request.attempts)
-        return missing or self._completer.barred(batch, _keys(request.attempts))
+        return missing or self._completer.barred(batch, keys_of(request.attempts))
 
     def _check_order(self, batch: Batch) -> None:
         first = self._participant.comes_first(batch)
@@ -314,14 +252,6 @@ class Resolver:
     def needed_offset(self) -> int | None:
         """Physical offset from which on the log is needed. None if all of it may go."""
         return self._retention.needed_offset()
-
-
-def _batch_of(request: Vote | Complete) -> Batch:
-    return Batch(request.transactional_id, request.epoch, request.version)
-
-
-def _keys(attempts: Iterable[HeldAttempt | AttemptName]) -> list[AttemptKey]:
-    return [(each.partition, each.attempt) for each in attempts]
 
 
 def _of_another_name(batch: Batch, holders: Sequence[str]) -> TransactionError:

@@ -32,7 +32,7 @@ from rmqspark.txn.participant.completer import Completer
 from rmqspark.txn.participant.half_batch import Batch, half_of
 from rmqspark.txn.participant.half_store import HalfStore
 from rmqspark.txn.participant.participant import Participant
-from rmqspark.txn.participant.resolver import Resolver, ResolverConfig, Verdict
+from rmqspark.txn.participant.resolver import Resolver, ResolverConfig
 from rmqspark.txn.ports import Complete, Vote
 
 from .exactly_once_driver import TOPIC, rows_of
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from rmqspark.remoting.response import Response
+    from rmqspark.txn.participant.hearsay import Verdict
 
     from .exactly_once_topic import AwaitedDeletion
     from .exactly_once_world import World
@@ -197,8 +198,8 @@ class Node:
         body = memoryview(bytearray(message.body))
         if code is RequestCode.RMQ_TXN_HALF:
             half = half_of(header, len(body))
-            if not self.resolver.is_announced(half.name.batch):
-                await self.resolver.introduce(half.name.batch)
+            if not self.resolver.hearsay.is_announced(half.name.batch):
+                await self.resolver.hearsay.introduce(half.name.batch)
             self.topic.check()
             held = self.resolver.known(half)
             if held is None:
@@ -209,7 +210,7 @@ class Node:
             attempts = TxnVote.decode(body).attempts
             vote = Vote(header.transactionalId, header.epoch, header.version, attempts, header.completed)
             if not self.resolver.refusal(vote):
-                await self.resolver.check_vote(vote)
+                await self.resolver.hearsay.check_vote(vote)
             answer = await self.resolver.vote(vote)
             if answer.yes and not self.topic.has_all_of(attempts):
                 self.world.complain(f"{self.name} voted for rows of a topic that was deleted")
@@ -218,7 +219,7 @@ class Node:
             names = TxnComplete.decode(body).attempts
             commit = header.outcome == TxnOutcome.COMMIT
             decided = Complete(header.transactionalId, header.epoch, header.version, commit, names, header.durable)
-            await self.resolver.check_complete(decided)
+            await self.resolver.hearsay.check_complete(decided)
             outputs = await self.resolver.complete(decided)
             return Reply(body=OutputRanges(outputs).encode())
         request = _Request(header, body)

@@ -26,8 +26,9 @@ from rmqspark.testing.memory_files import MemoryFileSystem
 from rmqspark.txn.participant.completer import Completer
 from rmqspark.txn.participant.half_batch import Batch, HalfBatch, HalfName
 from rmqspark.txn.participant.half_store import HalfStore
+from rmqspark.txn.participant.hearsay import Verdict
 from rmqspark.txn.participant.participant import Participant
-from rmqspark.txn.participant.resolver import Resolver, ResolverConfig, Verdict
+from rmqspark.txn.participant.resolver import Resolver, ResolverConfig
 from rmqspark.txn.ports import Complete, Vote
 
 if TYPE_CHECKING:

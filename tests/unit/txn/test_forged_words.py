@@ -9,7 +9,7 @@ import pytest
 from rmqspark.errors import Busy, Fenced, ForgedDecision, ForgedEpoch, RequestTimeout, RmqError, Unreachable
 from rmqspark.protocol.bodies.txn import AttemptName, HeldAttempt
 from rmqspark.txn.participant.half_batch import Batch
-from rmqspark.txn.participant.resolver import Verdict
+from rmqspark.txn.participant.hearsay import Verdict
 from rmqspark.txn.ports import Complete, Vote
 
 from .participant_bench import ParticipantBench, Sent, T, make_half, run
@@ -59,7 +59,7 @@ def test_a_vote_under_a_new_epoch(
     attempt = hold_unasked(bench, NEW)
     bench.verdicts[NEW] = verdict
     with pytest.raises(error) if error else contextlib.nullcontext():
-        run(bench.resolver.check_vote(Vote(*NEW, [attempt])))
+        run(bench.resolver.hearsay.check_vote(Vote(*NEW, [attempt])))
     if error is None:
         assert bench.vote(NEW, attempt) == ""
     assert bench.participant.is_fenced(N0) is (verdict == Verdict(is_open=True, newest_epoch=2))
@@ -115,7 +115,7 @@ def test_a_decision_that_is_told(
     bench.send(N0, Sent("t", 0, [b"1"]))
     bench.verdicts[N0] = verdict
     with pytest.raises(error) if error else contextlib.nullcontext():
-        run(bench.resolver.check_complete(Complete(*N0, commit, attempts)))
+        run(bench.resolver.hearsay.check_complete(Complete(*N0, commit, attempts)))
     assert bench.asked == [N0]
 
 
@@ -123,8 +123,8 @@ def test_what_was_voted_for_or_done_is_not_asked_about(bench: ParticipantBench) 
     """In the usual way of a batch COMPLETE costs no question; nor does it when it comes again."""
     attempt = bench.send(N0, Sent("t", 0, [b"1"]))
     bench.vote(N0, attempt)
-    run(bench.resolver.check_complete(Complete(*N0, True, [A])))
+    run(bench.resolver.hearsay.check_complete(Complete(*N0, True, [A])))
     bench.commit(N0, attempt)
-    run(bench.resolver.check_complete(Complete(*N0, True, [A])))
+    run(bench.resolver.hearsay.check_complete(Complete(*N0, True, [A])))
     assert bench.asked == []
     assert bench.bodies("t") == [b"1"]

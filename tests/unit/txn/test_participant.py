@@ -29,7 +29,7 @@ from rmqspark.txn.coordinator.coordinator import Ruling
 from rmqspark.txn.coordinator.ledger import Answer
 from rmqspark.txn.participant import completion_steps
 from rmqspark.txn.participant.half_batch import Batch
-from rmqspark.txn.participant.resolver import Verdict
+from rmqspark.txn.participant.hearsay import Verdict
 from rmqspark.txn.ports import Complete
 
 from .participant_bench import SMALL, ParticipantBench, Sent, T, make_half, other_message, run
@@ -350,7 +350,7 @@ def test_forged_epoch_shuts_nobody_out(bench: ParticipantBench) -> None:
     are gone once it was asked."""
     forged = Batch(T, 1 << 60, 0)
     bench.verdicts[forged] = Unreachable("It is away.", address="")
-    run(bench.resolver.introduce(forged))
+    run(bench.resolver.hearsay.introduce(forged))
     half, body = make_half(forged, 0, "a", 0, Sent("t", 0, [b"x"]))
     bench.resolver.take(half, memoryview(body))
     kept = bench.send(N0, Sent("t", 0, [b"1"]))
@@ -382,9 +382,9 @@ def test_a_new_epoch_is_what_its_coordinator_says(
     new = Batch(T, 2, 0)
     bench.verdicts[new] = verdict
     with pytest.raises(error) if error else contextlib.nullcontext():
-        run(bench.resolver.introduce(new))
+        run(bench.resolver.hearsay.introduce(new))
     is_handed_out = verdict == Verdict(is_open=True, newest_epoch=2)
-    assert bench.resolver.is_announced(new) is is_handed_out
+    assert bench.resolver.hearsay.is_announced(new) is is_handed_out
     assert bench.participant.is_fenced(N0) is is_handed_out
 
 

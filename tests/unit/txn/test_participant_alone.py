@@ -12,7 +12,7 @@ from rmqspark.protocol.bodies.txn import AttemptName, HeldAttempt
 from rmqspark.txn.participant import participant as participant_module
 from rmqspark.txn.participant import retention as retention_module
 from rmqspark.txn.participant.half_batch import Batch
-from rmqspark.txn.participant.resolver import Verdict
+from rmqspark.txn.participant.hearsay import Verdict
 
 from .participant_bench import SMALL, ParticipantBench, Sent, T, other_message
 
