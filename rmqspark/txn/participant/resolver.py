@@ -19,6 +19,7 @@ from rmqspark.txn.participant.half_batch import Batch
 from rmqspark.txn.participant.hearsay import Hearsay, Verdict
 from rmqspark.txn.participant.participant_events import VotedFor, keys_of
 from rmqspark.txn.participant.retention import Retention
+from rmqspark.txn.participant.write_back import WriteBack
 from rmqspark.txn.ports import Complete, VoteAnswer
 
 if TYPE_CHECKING:
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     from rmqspark.txn.ports import Vote
 
 _ASKED_AT_ONCE: Final = 256  # with whom one is asked whose coordinator hangs waits for that: 3 s
-_FIRST_WRITTEN_BACK_BYTES: Final = 512 << 10  # of small batches too little would be left for the vote to wait for
-_MOST_WRITTEN_BACK_BYTES: Final = 16 << 20
 
 log = structlog.get_logger("rmqspark.txn")
 
@@ -86,8 +85,7 @@ class Resolver:
         self.hearsay: Final = Hearsay(participant, ask)
         self._check_backs = CheckBacks(timeout_ms=config.timeout_ms, interval_ms=config.check_interval_ms)
         self._one_at_a_time = asyncio.Lock()
-        self._bytes_to_write_back = 0
-        self._write_back_at_bytes = _FIRST_WRITTEN_BACK_BYTES
+        self._write_back = WriteBack()
         self._retention = Retention(participant, halves, completer.journal, clock)
 
     def recover(self) -> None:
@@ -109,17 +107,11 @@ class Resolver:
         return held
 
     def take(self, half: HalfBatch, body: memoryview) -> HalfBatch:
-        """Stores a half batch that is new and whose body has been checked. Raises NotWritable.
-
-        Its bytes begin their way to the disk, so that the vote's fsync finds little to do.
-        """
+        """Stores a half batch that is new and whose body has been checked. Raises NotWritable."""
         held = self._halves.put(half, body)
         self._participant.hold(held)
         self._check_backs.expect(half.name.batch, self._clock.monotonic_ms())
-        self._bytes_to_write_back += half.body_bytes
-        if self._bytes_to_write_back >= self._write_back_at_bytes:
-            self._bytes_to_write_back = 0
-            self._write_back_at_bytes = min(2 * self._write_back_at_bytes, _MOST_WRITTEN_BACK_BYTES)
+        if self._write_back.is_due(half.body_bytes):
             self._disk.hurry()
         return held
 
@@ -145,7 +137,7 @@ class Resolver:
         if not self._participant.has_voted(batch, halves):
             self._completer.journal.record(VotedFor(*batch, halves))
         await self._disk.flushed(self._halves.end_offset)
-        self._write_back_at_bytes = _FIRST_WRITTEN_BACK_BYTES
+        self._write_back.begin_anew()
         refusal = self.refusal(request)  # it may have been dropped meanwhile, or have expired
         return VoteAnswer(not refusal, refusal, output_bytes)
 
