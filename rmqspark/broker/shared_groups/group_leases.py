@@ -60,7 +60,9 @@ class GroupLeases:
         late = set(leases) if coordinator else self._locks.of_earlier_runs(group, run, leases)
         lowest = {queue: self._committed(group, queue) if queue in late else _NEVER_COMMITTED for queue in leases}
         news = {queue: offset for queue, offset in offsets.items() if offset > lowest[queue]}
-        kept = self._locks.keep(group, member, leases, self._clock.monotonic_ms(), run, coordinator, news)
+        kept = self._locks.keep(group, member, leases, self._clock.monotonic_ms(), run)
+        if coordinator:
+            self._locks.await_word(group, kept, coordinator, news)
         self._offset_log.commit(group, {queue: news[queue] for queue in kept if queue in news})
         return [self._held(group, queue, leases[queue]) for queue in kept]
 

@@ -190,29 +190,35 @@ class QueueLocks:
         return {queue for queue in queues if (lock := locks.get(queue)) is not None and lock.run < run}
 
     def keep(
-        self,
-        group: str,
-        client_id: str,
-        leases: Mapping[MessageQueue, int],
-        now_ms: int,
-        run: int = 0,
-        coordinator: str = "",
-        said: Collection[MessageQueue] = (),
+        self, group: str, client_id: str, leases: Mapping[MessageQueue, int], now_ms: int, run: int = 0
     ) -> list[MessageQueue]:
         """Renews these leases; returns those that are still its own. One that ran out is, if nobody took the queue, and
-        so is an earlier run's, which is taken over. `coordinator` is who asks, as it is about to decide what was read
-        under them, or says where the group goes on behind that, in those of the queues."""
+        so is an earlier run's, which is taken over."""
         locks = self._groups.get(group, {})
         kept = {
             queue: lock._replace(renewed_ms=now_ms, run=run)
             for queue, number in leases.items()
             if (lock := locks.get(queue)) is not None and lock.number == number and _is_own(lock, client_id, run)
         }
-        if coordinator:
-            kept = {q: lock._replace(coordinator=coordinator, has_said=q in said) for q, lock in kept.items()}
-        self.revision += any(_remembered(locks[queue]) != _remembered(lock) for queue, lock in kept.items())
-        locks.update(kept)
+        self._update(locks, kept)
         return list(kept)
+
+    def await_word(
+        self, group: str, queues: Iterable[MessageQueue], coordinator: str, said: Collection[MessageQueue] = ()
+    ) -> None:
+        """A broker is about to decide what was read under the leases on these queues, or, in those of them, says where
+        the group goes on behind that."""
+        locks = self._groups.get(group, {})
+        waiting = {
+            queue: lock._replace(coordinator=coordinator, has_said=queue in said)
+            for queue in queues
+            if (lock := locks.get(queue)) is not None
+        }
+        self._update(locks, waiting)
+
+    def _update(self, locks: dict[MessageQueue, QueueLock], changed: dict[MessageQueue, QueueLock]) -> None:
+        self.revision += any(_remembered(locks[queue]) != _remembered(lock) for queue, lock in changed.items())
+        locks.update(changed)
 
     def orphans(self, now_ms: int) -> dict[str, dict[str, dict[MessageQueue, QueueLock]]]:
         """The leases that ran out of which a broker has still to say where the group goes on: by that broker, group and

@@ -225,9 +225,9 @@ def test_who_may_have_decided_what_was_read_is_asked_first() -> None:
     """A lease that ran out is its owner's alone until then, over a restart, too: neither a query nor a consumer that
     locks has the queue."""
     locks = QueueLocks(lease_ms=60_000)
-    leases = locks.take("g", "c1", [FIRST, SECOND], 0)
+    locks.take("g", "c1", [FIRST, SECOND], 0)
     revision = locks.revision
-    assert locks.keep("g", "c1", {FIRST: leases[FIRST]}, 0, coordinator="a") == [FIRST]
+    locks.await_word("g", [FIRST], "a")
     assert locks.revision > revision
     again = QueueLocks(lease_ms=60_000)
     again.load(locks.table(), 0)
@@ -247,7 +247,7 @@ def test_what_its_owner_comes_back_to_is_asked_about_again() -> None:
     """It went on while the coordinator of before was asked; and what it has given up nobody is asked about."""
     locks = QueueLocks(lease_ms=60_000)
     leases = locks.take("g", "c1", [FIRST, SECOND], 0)
-    locks.keep("g", "c1", leases, 0, coordinator="a")
+    locks.await_word("g", locks.keep("g", "c1", leases, 0), "a")
     revision, orphans = locks.revision, locks.orphans(60_001)["a"]["g"]
     assert locks.keep("g", "c1", {FIRST: leases[FIRST]}, 60_001) == [FIRST]
     assert locks.take("g", "c1", [FIRST], 60_001) == {FIRST: leases[FIRST]}
@@ -263,13 +263,13 @@ def test_nobody_is_asked_who_has_said_it() -> None:
     """Until the next decision, which is written down no more than that of before."""
     locks = QueueLocks(lease_ms=60_000)
     leases = locks.take("g", "c1", [FIRST, SECOND], 0)
-    locks.keep("g", "c1", leases, 0, coordinator="a")
+    locks.await_word("g", locks.keep("g", "c1", leases, 0), "a")
     revision = locks.revision
-    locks.keep("g", "c1", leases, 1, coordinator="a", said={FIRST})
+    locks.await_word("g", locks.keep("g", "c1", leases, 1), "a", {FIRST})
     assert locks.orphans(60_002)["a"]["g"].keys() == {SECOND}
     locks.keep("g", "c1", leases, 2)
     assert locks.orphans(60_003)["a"]["g"].keys() == {SECOND}
-    locks.keep("g", "c1", leases, 3, coordinator="a")
+    locks.await_word("g", locks.keep("g", "c1", leases, 3), "a")
     assert locks.orphans(60_004)["a"]["g"].keys() == {FIRST, SECOND}
     assert locks.revision == revision
 

@@ -58,12 +58,12 @@ class Bench:
             self.bench.clock,
         )
         leases = self.locks.take("g", "m", [FIRST, SECOND], self.now_ms)
-        self.locks.keep("g", "m", leases, self.now_ms, coordinator=coordinator)
+        self.locks.await_word("g", leases, coordinator)
 
     def lease(self, group: str, coordinator: str) -> None:
         """The first queue to a member of another group, which dies, too."""
         leases = self.locks.take(group, "m", [FIRST], self.now_ms)
-        self.locks.keep(group, "m", leases, self.now_ms, coordinator=coordinator)
+        self.locks.await_word(group, leases, coordinator)
 
     @property
     def locks(self) -> QueueLocks:
@@ -190,7 +190,7 @@ def test_one_group_does_not_wait_for_another(bench: Bench) -> None:
     """What a member of the one has read is being decided by the same coordinator."""
     other = MessageQueue("orders", "broker-a", 2)
     leases = bench.locks.take("h", "m", [other], bench.now_ms)
-    bench.locks.keep("h", "m", leases, bench.now_ms, coordinator="c")
+    bench.locks.await_word("h", leases, "c")
     bench.bench.clock.advance(ms=LEASE_MS + 1)
     decided = bench.decided_here
 
@@ -208,7 +208,7 @@ def test_one_group_does_not_wait_for_another(bench: Bench) -> None:
 def test_who_is_away_is_asked_once(bench: Bench) -> None:
     """Not for each group: each question may take seconds, in which no other broker is asked."""
     leases = bench.locks.take("h", "m", [SECOND], bench.now_ms)
-    bench.locks.keep("h", "m", leases, bench.now_ms, coordinator="c")
+    bench.locks.await_word("h", leases, "c")
     bench.bench.clock.advance(ms=LEASE_MS + 1)
     with capture_logs() as logs:
         bench.round(Unreachable("away", address="c"))
