@@ -123,7 +123,7 @@ class Parts:
             status_of=lambda *batch: self.coordination.status_of(*batch),  # the two know each other
         )
         self.coordination = coordination(given, store, tables, self.safety, self.appender, self.resolver, self.leases)
-        self.leases.moving = self.coordination.moving
+        self.leases.moving = self.coordination.following.moving
         self.orphaned_leases = OrphanedLeases(
             config,
             store,

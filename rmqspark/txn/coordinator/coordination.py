@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from rmqspark.errors import Busy, FlushSlaveTimeout, FlushTimeout, RmqError, SlaveNotAvailable, TransactionError
-from rmqspark.model import MessageQueue
+from rmqspark.errors import FlushSlaveTimeout, FlushTimeout, RmqError, SlaveNotAvailable, TransactionError
 from rmqspark.protocol.bodies.txn import TxnDecision
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.txn import TxnOutcome, TxnStatusRequestHeader, TxnStatusResponseHeader
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 
     from rmqspark.clock import Clock
+    from rmqspark.model import MessageQueue
     from rmqspark.protocol.bodies.client import LeasedQueue
     from rmqspark.protocol.bodies.txn import InputRange
     from rmqspark.store.files import FileSystem
@@ -103,8 +103,8 @@ class Coordination:
         self.owners = Owners(
             config.broker_name, self.ledger, self.peers, config.retired_brokers, participant_here.newest_epoch
         )
-        self._leases = InputLeases(config.broker_name, leases_here, self.peers)
-        following = Following(self._follow, self._offsets.is_waiting)
+        leases = InputLeases(config.broker_name, leases_here, self.peers)
+        self.following = following = Following(leases, self._offsets)
         self.rollout = Rollout(self.ledger, self._participant, clock, self.journal.flushed, following.is_done)
         self.journal.replay()
         self.ledger.start()
@@ -115,13 +115,13 @@ class Coordination:
             self.owners,
             self.rollout,
             self._participant,
-            self._leases,
             following,
             clock,
             self.uptime,
         )
         self.reports = Reports(config.broker_name, self.ledger, self.journal, self.rollout, self.uptime)
-        self._move_again()
+        for pending in (pending for txn in self.ledger for pending in txn.pending):
+            following.note_again(pending.decision)
 
     @property
     def needed_offset(self) -> int:
@@ -162,15 +162,7 @@ class Coordination:
         """Where a group goes on behind what was decided here, in those of these queues of a broker to which
         that was not said yet. Raises Busy while it is being decided, and what keeps decisions from being safe."""
         await self.journal.flushed()
-        if self._leases.are_asked(group, queues) or not self.coordinator.moving(group).isdisjoint(queues):
-            raise Busy(f"What a member of {group!r} has read is being decided.")
-        return self._offsets.wanted(group, queues)
-
-    def moving(self, group: str, queues: Collection[MessageQueue]) -> set[MessageQueue]:
-        """Of these queues of this broker those in which a group is still to go on behind what was decided here."""
-        waiting = self._offsets.wanted(group, queues)
-        left = {MessageQueue(each.topic, each.brokerName, each.queueId) for each in waiting}
-        return left | self.coordinator.moving(group).intersection(queues)
+        return self.following.wanted(group, queues)
 
     def note_broker(self, name: str) -> None:
         """Remembers a broker that has been heard of. Raises NotWritable, TransactionError for one too many."""
@@ -203,27 +195,12 @@ class Coordination:
         await self.coordinator.close()
         await self.peers.close()
 
-    async def _follow(self, decision: TxnDecision) -> None:
-        """Moves groups to where a decided batch has read. Of a shared one that is safe where its queues are before
-        anybody hears of the decision, or, where their broker is silent, before the decision is forgotten: its next
-        member goes by it. A write in foreachBatch moves nothing: its batch may have more to write, and who took over
-        behind it would leave that out. The query itself says when it is done with the batch."""
-        if not decision.ownVersion:
-            self._offsets.want(await self._leases.commit(decision.inputs))
-
     async def _move(self) -> None:
         """Has groups go on where they could not at once, if what was decided is as safe as promised: a slave that is
         made the master may know of no such decision, and nobody would read again what it was about."""
         with suppress(FlushTimeout):
             await self.journal.flushed()
             await self._offsets.move()
-
-    def _move_again(self) -> None:
-        """Has groups go on where the last decisions say: this broker may have died before it did, or forgotten it."""
-        for txn in self.ledger:
-            for pending in txn.pending:
-                if not pending.decision.ownVersion:
-                    self._offsets.want(pending.decision.inputs)
 
     async def _look_around(self) -> None:
         """Remembers every broker ever seen, as far as there is room: it may own an id (see `owners`). One that is left

@@ -31,11 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rmqspark.clock import Clock
-    from rmqspark.model import MessageQueue
     from rmqspark.protocol.bodies.txn import TxnDecision
     from rmqspark.txn.coordinator.events import Transaction
     from rmqspark.txn.coordinator.following import Following
-    from rmqspark.txn.coordinator.input_leases import InputLeases
     from rmqspark.txn.coordinator.journal import Journal
     from rmqspark.txn.coordinator.ledger import Ledger
     from rmqspark.txn.coordinator.owners import Owners
@@ -68,7 +66,6 @@ class Coordinator:
         owners: Owners,
         rollout: Rollout,
         participant: Callable[[str], ParticipantPort],
-        leases: InputLeases,
         following: Following,
         clock: Clock,
         uptime: Uptime,
@@ -78,7 +75,6 @@ class Coordinator:
         self._owners = owners
         self._rollout = rollout
         self._voting = Voting(rollout, participant)
-        self._leases = leases
         self._following = following
         self._clock = clock
         self._uptime = uptime
@@ -195,10 +191,6 @@ class Coordinator:
         self._journal.record(self._rollout.followed())
         self._rollout.forget_finished()
 
-    def moving(self, group: str) -> set[MessageQueue]:
-        """The queues that were read by a decision which the group has not followed yet."""
-        return self._following.read(group)
-
     async def _follow(self, transactional_id: str) -> None:
         """Where a request is under way, that does so itself."""
         if not self._turns.is_taken(transactional_id):
@@ -251,7 +243,7 @@ class Coordinator:
             if ballot.may_pass:
                 raise Busy(f"Version {version} of {transactional_id!r} cannot be decided now. {refusals}")
             return _refused(refusals, txn)
-        if lost := await self._leases.lost(decision.inputs, are_followed=not decision.ownVersion):
+        if lost := await self._following.lost(decision):
             self._journal.record(confirmed)
             return _refused(lost, txn)
         now_ms = self._clock.now_ms()

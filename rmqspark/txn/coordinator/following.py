@@ -1,65 +1,96 @@
-"""Decisions that groups have still to follow: a disk or slave that is late may keep whoever asked from hearing of one.
+"""Whether what a batch has read was its query's to read, and that its groups follow when it is decided.
 
-Who reads on for a group goes by where that is. So it is moved before anybody hears of the decision, whoever asks next,
-and before the coordinator forgets what was read.
+A disk or slave that is late may keep whoever asked from hearing of a decision. Who reads on for a group goes by where
+that is. So it is moved before anybody hears of the decision, whoever asks next, and before the coordinator forgets what
+was read. A write in foreachBatch moves nothing: its batch may have more to write, and who took over behind it would
+leave that out. The query itself says when it is done with the batch.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rmqspark.errors import Busy
 from rmqspark.model import MessageQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Collection
 
-    from rmqspark.protocol.bodies.txn import InputRange, TxnDecision
+    from rmqspark.protocol.bodies.client import LeasedQueue
+    from rmqspark.protocol.bodies.txn import TxnDecision
     from rmqspark.txn.coordinator.events import Pending
+    from rmqspark.txn.coordinator.input_leases import InputLeases
+    from rmqspark.txn.coordinator.input_offsets import InputOffsets
 
 
 class Following:
-    """`follow` moves the groups of one decision, `is_waiting` says whether a broker has still to hear of any of these
-    ranges. In memory: a start moves the groups of all that is not finished."""
+    """Groups go on under their `leases`, and by `offsets` where that cannot be at once. In memory: a start moves the
+    groups of all that is not finished."""
 
-    def __init__(
-        self, follow: Callable[[TxnDecision], Awaitable[None]], is_waiting: Callable[[Iterable[InputRange]], bool]
-    ) -> None:
-        self._follow = follow
-        self._is_waiting = is_waiting
+    def __init__(self, leases: InputLeases, offsets: InputOffsets) -> None:
+        self._leases = leases
+        self._offsets = offsets
         self._left: dict[str, dict[int, TxnDecision]] = {}  # by transactional id and version, as they were decided
+
+    async def lost(self, decision: TxnDecision) -> str | None:
+        """Why it must not be made: see `InputLeases.lost`."""
+        return await self._leases.lost(decision.inputs, are_followed=not decision.ownVersion)
 
     def note(self, transactional_id: str, version: int, decision: TxnDecision) -> None:
         """It is decided."""
         self._left.setdefault(transactional_id, {})[version] = decision
 
+    def note_again(self, decision: TxnDecision) -> None:
+        """It was decided before this start: the groups may not have gone on, or have been forgotten to have."""
+        if not decision.ownVersion:
+            self._offsets.want(decision.inputs)
+
     def left(self) -> list[str]:
-        """The transactional ids with such decisions."""
+        """The transactional ids with decisions that groups have still to follow."""
         return list(self._left)
 
-    def read(self, group: str) -> set[MessageQueue]:
-        """The queues that any of these decisions has read for the group, which is to follow it."""
-        return {
+    def is_behind(self, transactional_id: str) -> bool:
+        """Whether there is any under this id."""
+        return transactional_id in self._left
+
+    def is_done(self, transactional_id: str, pending: Pending) -> bool:
+        """Whether groups have gone on behind a decision, where those who lease their queues know it."""
+        is_left = pending.version in self._left.get(transactional_id, {})
+        return not is_left and (pending.decision.ownVersion or not self._offsets.is_waiting(pending.decision.inputs))
+
+    async def catch_up(self, transactional_id: str) -> None:
+        """Moves the groups of all that was decided under it, in that order, or a later one would be taken back. To be
+        called in its turn, once the decisions are safe.
+
+        A shared group is safe where its queues are when this returns, or, where their broker is silent, before the
+        decision is forgotten: its next member goes by it.
+        """
+        left = self._left.get(transactional_id, {})
+        for version in list(left):
+            if not left[version].ownVersion:
+                self._offsets.want(await self._leases.commit(left[version].inputs))
+            del left[version]
+        self._left.pop(transactional_id, None)
+
+    def moving(self, group: str, queues: Collection[MessageQueue]) -> set[MessageQueue]:
+        """Those of these queues in which the group is still to go on."""
+        waiting = self._offsets.wanted(group, queues)
+        return self._read(group, queues) | {MessageQueue(each.topic, each.brokerName, each.queueId) for each in waiting}
+
+    def wanted(self, group: str, queues: Collection[MessageQueue]) -> list[LeasedQueue]:
+        """Where it is to go on in those of these queues of a broker to which that was not said yet. Raises Busy while
+        what was read of any of them is being decided."""
+        if self._leases.are_asked(group, queues) or self._read(group, queues):
+            raise Busy(f"What a member of {group!r} has read is being decided.")
+        return self._offsets.wanted(group, queues)
+
+    def _read(self, group: str, queues: Collection[MessageQueue]) -> set[MessageQueue]:
+        """Those that were read for the group by a decision that it has still to follow."""
+        read = {
             MessageQueue(each.topic, each.brokerName, each.queueId)
             for left in self._left.values()
             for decision in left.values()
             for each in decision.inputs
             if each.group == group and not decision.ownVersion
         }
-
-    def is_done(self, transactional_id: str, pending: Pending) -> bool:
-        """Whether groups have gone on behind a decision, where those who lease their queues know it."""
-        is_left = pending.version in self._left.get(transactional_id, {})
-        return not is_left and (pending.decision.ownVersion or not self._is_waiting(pending.decision.inputs))
-
-    def is_behind(self, transactional_id: str) -> bool:
-        """Whether there is any under this id."""
-        return transactional_id in self._left
-
-    async def catch_up(self, transactional_id: str) -> None:
-        """Moves the groups of all that was decided under it, in that order, or a later one would be taken back. To be
-        called in its turn, once the decisions are safe."""
-        left = self._left.get(transactional_id, {})
-        for version in list(left):
-            await self._follow(left[version])
-            del left[version]
-        self._left.pop(transactional_id, None)
+        return read.intersection(queues)

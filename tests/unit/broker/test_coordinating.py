@@ -319,7 +319,7 @@ def test_a_start_moves_no_group_behind_what_its_slave_does_not_have() -> None:
     tables, disk = tables_of(shared.bench), OnDisk(shared.bench)
     disk.away = SlaveNotAvailable("no slave")
     again, leases = coordinating(shared.bench, tables, disk), leases_of(shared.bench, tables, disk)
-    leases.moving = again.moving
+    leases.moving = again.following.moving
     shared.bench.clock.advance(ms=tables.locks.lease_ms + 1)
 
     def places_of_next() -> list[int]:

@@ -80,14 +80,20 @@ class Nobody:
 
     async def lost(self, inputs: Any, *, are_followed: bool = True) -> None: ...
 
-    async def follow(self, inputs: Any) -> None: ...
+    async def commit(self, inputs: Any) -> list[Any]:
+        return []
+
+    def want(self, inputs: Any) -> None: ...
+
+    def is_waiting(self, inputs: Any) -> bool:
+        return False
 
     async def listed(self, brokers: Any) -> set[str]:
         return set()
 
 
 class Bench:
-    def __init__(self, leases: Any = None, follow: Any = None) -> None:
+    def __init__(self, leases: Any = None) -> None:
         self.ledger, self.clock = Ledger(), ManualClock()
         self.slow, self.quick = Broker(), Broker()
         self.slow.hangs = True
@@ -97,14 +103,13 @@ class Bench:
         brokers: Any = lambda name: self.brokers[name]  # noqa: E731
         rollout = Rollout(self.ledger, brokers, self.clock, journal.flushed)
         nobody = cast("Any", Nobody())
-        self.following = Following(follow or nobody.follow, lambda inputs: False)
+        self.following = Following(leases or nobody, nobody)
         self.coordinator = Coordinator(
             self.ledger,
             journal,
             nobody,
             rollout,
             brokers,
-            leases or nobody,
             self.following,
             self.clock,
             Uptime(self.clock, 0),
@@ -351,11 +356,13 @@ def test_groups_of_many_ids_wait_for_a_broker_that_hangs_side_by_side() -> None:
     async def main() -> None:
         asked, time_is_over = asyncio.Semaphore(0), asyncio.Event()
 
-        async def follow(_: TxnDecision) -> None:
-            asked.release()
-            await time_is_over.wait()
+        class Hanging(Nobody):
+            async def commit(self, inputs: Any) -> list[Any]:
+                asked.release()
+                await time_is_over.wait()
+                return []
 
-        bench = Bench(follow=follow)
+        bench = Bench(Hanging())
         for transactional_id in ("a", "b", "c"):
             bench.decided(transactional_id, 0, "quick")
             bench.following.note(transactional_id, 0, decision("quick"))
