@@ -119,14 +119,14 @@ class Coordination:
             clock,
             self.uptime,
         )
-        self.reports = Reports(config.broker_name, self.ledger, self.journal, self.rollout, self.uptime)
+        self.reports = Reports(config.broker_name, self.ledger, self.journal.queue, self.rollout, self.uptime)
         for pending in (pending for txn in self.ledger for pending in txn.pending):
             following.note_again(pending.decision)
 
     @property
     def needed_offset(self) -> int:
         """Physical offset from which on the log must be kept for the ledger."""
-        return self.journal.needed_offset
+        return self.journal.start.needed_offset
 
     async def tick(self) -> None:
         """A round of everything that no request asks for, about once a second. Raises what the disk raises: what comes

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from typing import Self
 
     from rmqspark.txn.coordinator.events import Pending, Transaction
-    from rmqspark.txn.coordinator.journal import Journal
     from rmqspark.txn.coordinator.ledger import Ledger
+    from rmqspark.txn.coordinator.ledger_queue import LedgerQueue
     from rmqspark.txn.coordinator.rollout import Rollout
     from rmqspark.txn.coordinator.uptime import Uptime
 
@@ -68,10 +68,10 @@ class _Page:
 class Reports:
     """Answers TXN_LIST and TXN_AUDIT on the broker `coordinator`."""
 
-    def __init__(self, coordinator: str, ledger: Ledger, journal: Journal, rollout: Rollout, uptime: Uptime) -> None:
+    def __init__(self, coordinator: str, ledger: Ledger, queue: LedgerQueue, rollout: Rollout, uptime: Uptime) -> None:
         self._coordinator = coordinator
         self._ledger = ledger
-        self._journal = journal
+        self._queue = queue
         self._rollout = rollout
         self._uptime = uptime
 
@@ -97,7 +97,7 @@ class Reports:
         at, page = _Cursor.parse(cursor), _Page(_limit(limit))
         names = [name.encode() for name in (transactional_id, query_id) if name]
         next_offset = at.queue_offset
-        for scanned, (queue_offset, _, body) in enumerate(self._journal.scan(next_offset)):
+        for scanned, (queue_offset, _, body) in enumerate(self._queue.scan(next_offset)):
             if scanned == _MOST_SCANNED or page.is_full:
                 return AuditedBatches(page.batches, str(_Cursor(queue_offset)))
             next_offset = queue_offset + 1

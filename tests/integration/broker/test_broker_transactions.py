@@ -550,7 +550,7 @@ async def test_what_is_voted_for_while_a_round_of_retention_waits_for_the_disk_i
     store, journal, kept = broker._parts.flusher._store, broker._parts.coordination.journal, []
 
     async def vote_meanwhile(end_offset: int) -> None:
-        journal._start_physical = store.end_offset
+        journal.start.physical_offset = store.end_offset
         assert (await broker._parts.resolver.vote(Vote(T, prepared.epoch, 0, [held]))).yes
 
     def expire(now_ms: int, *, keep_from: int, spare_from: int | None, at_any_hour: bool) -> None:
@@ -559,13 +559,13 @@ async def test_what_is_voted_for_while_a_round_of_retention_waits_for_the_disk_i
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(store, "expire", expire)
         patched.setattr(broker._parts.expiry, "_disk", SimpleNamespace(flushed=vote_meanwhile))
-        journal._start_physical = needed_before = store.end_offset
+        journal.start.physical_offset = needed_before = store.end_offset
         await broker._parts.expiry.run()
         needed_by_vote = broker._parts.resolver.needed_offset()
         assert needed_by_vote is not None
         assert needed_by_vote < needed_before
         assert kept == [needed_by_vote]
-        journal._start_physical = 0
+        journal.start.physical_offset = 0
         await broker._parts.expiry.run()
         assert kept == [needed_by_vote, 0]
 

@@ -101,7 +101,7 @@ class Desk:
 
     def expire(self) -> None:
         self.store.checkpoint()  # what is not on disk would stay in any case
-        self.store.expire(self.clock.now_ms(), keep_from=self.journal.needed_offset)
+        self.store.expire(self.clock.now_ms(), keep_from=self.journal.start.needed_offset)
 
     async def restate(self) -> None:
         await self.journal.restate(self.alive)
@@ -164,7 +164,7 @@ async def test_a_start_noted_in_another_log_is_not_believed(desk: Desk) -> None:
     cut_at = desk.store.end_offset
     desk.fill(20 << 10)
     await desk.restate()
-    assert desk.journal.needed_offset >= cut_at
+    assert desk.journal.start.needed_offset >= cut_at
     desk.store.replica.open_for_master()
     desk.store.replica.cut(cut_at)
     desk.store.close()
@@ -302,7 +302,7 @@ async def test_a_ledger_that_has_expired_is_missed(desk: Desk) -> None:
 async def test_an_audit_goes_back_as_far_as_the_log(desk: Desk) -> None:
     """Batches whose records have expired are told of no more; those that came since are."""
     rollout = Rollout(desk.ledger, pytest.fail, desk.clock, lambda: pytest.fail("nothing is completed"))
-    reports = Reports("a", desk.ledger, desk.journal, rollout, Uptime(desk.clock, 0))
+    reports = Reports("a", desk.ledger, desk.journal.queue, rollout, Uptime(desk.clock, 0))
 
     def told() -> list[int]:
         return [batch.version for batch in reports.batches(T, None, 100, None).batches]
@@ -357,14 +357,14 @@ def test_restating_does_not_make_itself_due(monkeypatch: pytest.MonkeyPatch, ids
     desk = Desk()
     desk.journal.record([opened(1, f"t{number}") for number in range(ids)])
     asyncio.run(desk.restate())
-    start, end = desk.journal.needed_offset, desk.store.end_offset
+    start, end = desk.journal.start.needed_offset, desk.store.end_offset
     for _ in range(3):
         asyncio.run(desk.restate())
-    assert (desk.journal.needed_offset, desk.store.end_offset) == (start, end)
+    assert (desk.journal.start.needed_offset, desk.store.end_offset) == (start, end)
     for epoch in range(2, 6):
         desk.journal.record([opened(epoch, f"t{number}") for number in range(ids)])
     asyncio.run(desk.restate())
-    assert desk.journal.needed_offset > end
+    assert desk.journal.start.needed_offset > end
 
 
 @awaited
@@ -372,7 +372,7 @@ async def test_a_restating_that_fails_is_tried_later_and_later(desk: Desk) -> No
     """Each try may write all there is: a disk that refuses it is not filled up by trying, and the log says so once."""
     desk.journal.record([opened()])
     desk.fill(20 << 10)
-    start, ends = desk.journal.needed_offset, set[int]()
+    start, ends = desk.journal.start.needed_offset, set[int]()
     flush_to = desk.journal._flush_to
 
     async def full(end_offset: int) -> None:
@@ -384,12 +384,12 @@ async def test_a_restating_that_fails_is_tried_later_and_later(desk: Desk) -> No
             await desk.restate()
             ends.add(desk.store.end_offset)
             desk.clock.advance(seconds=1)
-    assert (len(ends), desk.journal.needed_offset) == (3, start)  # at once, after one minute, and after two more
+    assert (len(ends), desk.journal.start.needed_offset) == (3, start)  # at once, after one minute, and after two more
     assert [line["log_level"] for line in logs] == ["warning"]
     desk.journal._flush_to = flush_to
     desk.clock.advance(hours=1)
     await desk.restate()
-    assert desk.journal.needed_offset > start
+    assert desk.journal.start.needed_offset > start
 
 
 @awaited
@@ -397,7 +397,7 @@ async def test_a_rest_ends_when_the_log_has_grown(desk: Desk) -> None:
     """What the ledger pins must not fill the disk while it rests."""
     desk.journal.record([opened()])
     desk.fill(20 << 10)
-    start, flush_to = desk.journal.needed_offset, desk.journal._flush_to
+    start, flush_to = desk.journal.start.needed_offset, desk.journal._flush_to
 
     async def full(end_offset: int) -> None:
         raise NotWritable("the disk is full")
@@ -406,10 +406,10 @@ async def test_a_rest_ends_when_the_log_has_grown(desk: Desk) -> None:
     await desk.restate()
     desk.journal._flush_to = flush_to
     await desk.restate()
-    assert desk.journal.needed_offset == start
+    assert desk.journal.start.needed_offset == start
     desk.fill(20 << 10)
     await desk.restate()
-    assert desk.journal.needed_offset > start
+    assert desk.journal.start.needed_offset > start
 
 
 @awaited
@@ -443,7 +443,7 @@ async def test_what_was_restated_counts_once_a_slow_disk_has_it(desk: Desk) -> N
     """On one that takes longer than a sender would wait the ledger would pin the log for ever, and fill it."""
     desk.journal.record([opened()])
     desk.fill(20 << 10)
-    start = desk.journal.needed_offset
+    start = desk.journal.start.needed_offset
 
     async def slow(end_offset: int) -> None:
         raise FlushTimeout("not on disk in time")
@@ -452,11 +452,11 @@ async def test_what_was_restated_counts_once_a_slow_disk_has_it(desk: Desk) -> N
     await desk.restate()
     restated_end = desk.store.end_offset
     await desk.restate()
-    assert (desk.journal.needed_offset, desk.store.end_offset) == (start, restated_end)
+    assert (desk.journal.start.needed_offset, desk.store.end_offset) == (start, restated_end)
     desk.journal._flush_to = desk.flush
     desk.fill(1)
     await desk.restate()
-    assert start < desk.journal.needed_offset < restated_end
+    assert start < desk.journal.start.needed_offset < restated_end
     desk.expire()
     desk.lose_power()
     assert desk.ledger.require(T).epoch == 1
@@ -470,10 +470,10 @@ async def test_nothing_is_restated_after_a_failed_fsync(desk: Desk) -> None:
     desk.files.fail_next("fsync")
     with pytest.raises(NotWritable):
         await desk.journal.flushed()
-    end, start = desk.store.end_offset, desk.journal.needed_offset
+    end, start = desk.store.end_offset, desk.journal.start.needed_offset
     desk.clock.advance(hours=1)
     await desk.restate()
-    assert (desk.store.end_offset, desk.journal.needed_offset) == (end, start)
+    assert (desk.store.end_offset, desk.journal.start.needed_offset) == (end, start)
 
 
 @pytest.mark.parametrize("is_there", [False, True])
