@@ -64,7 +64,8 @@ class Flusher:
         self._under_way: FlushPlan | None = None
         self._failure: OSError | None = None  # of an fsync; another would pass, and prove nothing (reliability, G6)
         self.checkpoint_refusal: OSError | None = None
-        """Why the disk did not take the newest checkpoint; None if it did."""
+        """Why the disk did not take the newest checkpoint; None if it did. A recovery begins at an older one meanwhile,
+        and what that does not call durable does not expire."""
 
     @property
     def is_busy(self) -> bool:
@@ -73,12 +74,14 @@ class Flusher:
 
     @property
     def recovery_offset(self) -> int:
-        """Where a recovery would begin now; see `MessageStore.recovery_offset`."""
+        """Physical offset from which a recovery would begin now, or behind it, after a power loss too. It moves when a
+        checkpoint is on disk itself: that is synced by the thorough flush after the one that wrote it."""
         return self._checkpoint_file.synced.recovery_offset
 
     def begin(self, *, thorough: bool = False) -> FlushPlan | None:
-        """A plan that covers all there is now; None if all is on disk, while another plan is under way, and after a
-        failed fsync."""
+        """A plan that covers all there is now, with `thorough` the queues, the index and the checkpoint, too; None if
+        all is on disk, while another plan is under way, and after a failed fsync. `plan.run()` may block, and be called
+        on any thread; then `finish`."""
         self._writer.dispatch_safe()  # what a full disk refused to queues and index is tried again, traffic or not
         if self._under_way is not None or self._failure is not None:
             return None

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from rmqspark.store.draft import Appended, BulkAppended, Draft
     from rmqspark.store.expiry import ExpireReport
     from rmqspark.store.files import Buffer, DiskUsage, File, FileSystem
-    from rmqspark.store.flush import FlushPlan
     from rmqspark.store.reading.key_search import Walked, WalkLimits
     from rmqspark.store.reading.reader import BulkReadResult, ReadResult, Scattered, Wanted
     from rmqspark.store.recovery.scan import Damage
@@ -61,9 +60,9 @@ class MessageStore:
         self._storeys = storeys
         self._log = storeys.log
         self._dispatcher = storeys.dispatcher
-        self._flusher = storeys.flusher
         self._reader = storeys.reader
         self.writer: Final = storeys.writer
+        self.flusher: Final = storeys.flusher
         self.queues: Final = storeys.readable_queues
         self.deletions: Final = storeys.topic_deletions
         self.replica: Final = storeys.replica
@@ -213,45 +212,17 @@ class MessageStore:
         return self._log.flushed_offset if self._config.syncs_flush else self._log.end_offset
 
     @property
-    def recovery_offset(self) -> int:
-        """Physical offset from which a recovery would begin now, or behind it, after a power loss too. It moves when a
-        checkpoint is on disk itself: that is synced by the thorough flush after the one that wrote it."""
-        return self._flusher.recovery_offset
-
-    @property
     def is_writable(self) -> bool:
         return self._storeys.gate.is_open
 
-    def begin_flush(self, *, thorough: bool = False) -> FlushPlan | None:
-        """A plan that brings what is stored onto the disk, `thorough` the queues, the index and the checkpoint too.
-
-        None if nothing is to be done, or another plan is under way. `plan.run()` may block and be called on any
-        thread; then `finish_flush`.
-        """
-        return self._flusher.begin(thorough=thorough)
-
-    def finish_flush(self, plan: FlushPlan, error: OSError | None = None) -> None:
-        """Draws the consequences of a plan that has run; an error ends writing until the store is opened again."""
-        self._flusher.finish(plan, error)
-
-    @property
-    def checkpoint_refusal(self) -> OSError | None:
-        """Why the disk did not take the newest checkpoint, None if it did. A recovery begins at an older one meanwhile,
-        and what that does not call durable does not expire."""
-        return self._flusher.checkpoint_refusal
-
-    def give_up_flushing(self, reason: str, hint: str) -> None:
-        """Ends writing until the store is opened again: a flush has begun, or was about to, and not come to its end."""
-        self._flusher.give_up(reason, hint)
-
     def flush(self) -> None:
         """Brings the log onto the disk, here and now. Raises OSError; ValueError while a plan is under way."""
-        self._flusher.flush()
+        self.flusher.flush()
 
     def checkpoint(self) -> None:
         """Brings everything onto the disk, here and now, so that a recovery would begin here; after a power loss, from
         the second of two on. Raises OSError; ValueError while a plan is under way."""
-        self._flusher.flush(thorough=True)
+        self.flusher.flush(thorough=True)
 
     # --- messages out
 

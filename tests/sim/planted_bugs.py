@@ -70,7 +70,7 @@ def _dispatch_all(self: Writer) -> None:
 
 
 async def _settle_then_sync(self: Flusher, plan: Any) -> None:
-    self._store.finish_flush(plan, None)
+    self._store.flusher.finish(plan, None)
     self._settle()
     await in_thread(plan.run)
 
@@ -78,7 +78,7 @@ async def _settle_then_sync(self: Flusher, plan: Any) -> None:
 async def _sync_come_what_may(self: Flusher, plan: Any) -> None:
     with suppress(OSError):
         await in_thread(plan.run)
-    self._store.finish_flush(plan, None)
+    self._store.flusher.finish(plan, None)
 
 
 # --- what is answered to whom ----------------------------------------------------------------------------------------

@@ -111,7 +111,7 @@ class Flusher:
         begun, end_offset = loop.time(), store.end_offset
         thorough = self._is_thorough_due(begun)
         async with self.between_flushes:
-            plan = None if self._refusal else store.begin_flush(thorough=thorough)
+            plan = None if self._refusal else store.flusher.begin(thorough=thorough)
             if plan is not None:
                 await self._carry_out(plan)
         if thorough:
@@ -123,7 +123,7 @@ class Flusher:
         store, since_s = self._store, now_s - self._thorough_ended_s
         bytes_behind = store.end_offset - self._thorough_begin
         due_s = pause_s(self._thorough_took_s, self._thorough_interval, bytes_behind)
-        return store.recovery_offset < store.end_offset and since_s >= due_s
+        return store.flusher.recovery_offset < store.end_offset and since_s >= due_s
 
     async def _carry_out(self, plan: FlushPlan) -> None:
         error = None
@@ -133,12 +133,12 @@ class Flusher:
             log.error("an fsync failed, no more messages are taken", error=str(failure))
             self._refusal = NotWritable(f"The store could not write to its disk: {failure}.")
             error = failure
-        self._store.finish_flush(plan, error)
+        self._store.flusher.finish(plan, error)
         self._tell_of_checkpoint()
 
     def _tell_of_checkpoint(self) -> None:
         """Once when the disk begins to refuse it, and once when that is over."""
-        refusal = self._store.checkpoint_refusal
+        refusal = self._store.flusher.checkpoint_refusal
         if refusal is not None and not self._is_checkpoint_refused:
             log.error(
                 "the checkpoint cannot be written, newer messages do not expire",
@@ -153,7 +153,7 @@ class Flusher:
         if self._refusal is None:
             log.error("a flush ended for want of memory, no more messages are taken")
             self._refusal = NotWritable(_NO_MEMORY, hint=_START_AGAIN)
-            self._store.give_up_flushing(_NO_MEMORY, _START_AGAIN)
+            self._store.flusher.give_up(_NO_MEMORY, _START_AGAIN)
         self._settle()
 
     def _settle(self) -> None:

@@ -134,7 +134,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(thorough=st.booleans())
     def begin_flush(self, thorough: bool) -> None:
         if not self.has_failed:
-            self.plan, self.planned = self.bench.store.begin_flush(thorough=thorough), len(self.model.sent)
+            self.plan, self.planned = self.bench.store.flusher.begin(thorough=thorough), len(self.model.sent)
 
     @rule()
     def finish_flush(self) -> None:
@@ -142,7 +142,7 @@ class StoreMachine(RuleBasedStateMachine):
         if self.plan is not None:
             plan, self.plan = self.plan, None
             plan.run()
-            self.bench.store.finish_flush(plan)
+            self.bench.store.flusher.finish(plan)
             self.model.durable = max(self.model.durable, self.planned)
 
     @rule(ms=st.integers(1, 5000))

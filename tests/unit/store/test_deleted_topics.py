@@ -56,11 +56,11 @@ def test_a_deletion_outlives_a_crash(
     bench.store.checkpoint()
     bench.send("t", 1, *BODIES)
     bench.store.flush()
-    plan = bench.store.begin_flush(thorough=thorough) if thorough is not None else None
+    plan = bench.store.flusher.begin(thorough=thorough) if thorough is not None else None
     bench.store.deletions.delete("t")
     if plan is not None:
         plan.run()
-        bench.store.finish_flush(plan)
+        bench.store.flusher.finish(plan)
     crash(bench)
     assert bench.store.queues.topics() == ["u"]
     assert bench.bodies("u", 0) == BODIES

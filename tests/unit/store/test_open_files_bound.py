@@ -26,10 +26,10 @@ def test_a_queue_that_cannot_be_opened_ends_nothing(entries: int) -> None:
         bench.disk.fail_next("open", TOO_MANY)
     bench.send("t", 0, *[b"sent %d" % number for number in range(entries)])
     for thorough in (True, False):
-        plan = bench.store.begin_flush(thorough=thorough)
+        plan = bench.store.flusher.begin(thorough=thorough)
         if plan is not None:
             plan.run()
-            bench.store.finish_flush(plan)
+            bench.store.flusher.finish(plan)
     assert bench.store.is_writable
     bench.disk.heal()
     bench.send("t", 0, b"after")
@@ -49,12 +49,12 @@ def test_queues_that_wait_for_a_flush_are_synced_where_there_are_many(under_way:
     for number in range(60):
         bench.send(f"t{number}", 0, b"one", b"two")
         if under_way and number == 30:
-            plan = bench.store.begin_flush(thorough=True)
+            plan = bench.store.flusher.begin(thorough=True)
             assert plan is not None
         assert open_files(bench) <= 4
     if plan is not None:
         plan.run()
-        bench.store.finish_flush(plan)
+        bench.store.flusher.finish(plan)
     bench.store.checkpoint()
     last = {path: name for name, path in bench.disk.log if name in ("pwrite", "fsync") and "consumequeue" in path}
     assert len(last) == 60

@@ -217,9 +217,9 @@ def test_10288_8405_a_topic_deleted_while_its_messages_wait_for_a_flush() -> Non
     bench = StoreBench(SYNC)
     bench.send("t", 0, b"one")
     bench.send("u", 0, b"two")
-    plan = bench.store.begin_flush(thorough=True)
+    plan = bench.store.flusher.begin(thorough=True)
     assert plan is not None
     bench.store.deletions.delete("t")
     plan.run()
-    bench.store.finish_flush(plan)
+    bench.store.flusher.finish(plan)
     assert (bench.store.queues.topics(), bench.bodies("u", 0)) == (["u"], [b"two"])

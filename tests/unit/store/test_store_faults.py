@@ -180,7 +180,7 @@ def test_a_failed_fsync_ends_writing(config: StoreConfig, thorough: bool) -> Non
         for _ in range(2):
             with pytest.raises(NotWritable, match="fsync"):
                 bench.send("t", 0, b"refused")
-            assert bench.store.begin_flush() is None
+            assert bench.store.flusher.begin() is None
             with pytest.raises(OSError, match="refused"):
                 bench.store.flush()  # the next fsync would pass: the system takes the pages for clean
             assert bench.store.flushed_offset == flushed
@@ -254,12 +254,12 @@ def test_sync_flush_shows_only_what_is_on_disk() -> None:
     bench.store.on_readable = lambda readable: heard.extend(end for _, _, end, _ in readable)
     bench.send("t", 0, b"one")
     assert bench.bodies("t", 0) == []
-    plan = bench.store.begin_flush()
+    plan = bench.store.flusher.begin()
     assert plan is not None
     plan.run()
     bench.send("t", 0, b"two")
     assert bench.bodies("t", 0) == []
-    bench.store.finish_flush(plan)
+    bench.store.flusher.finish(plan)
     assert (bench.bodies("t", 0), heard) == ([b"one"], [1])
     bench.lose_power()
     assert bench.bodies("t", 0) == [b"one"]
@@ -303,21 +303,21 @@ def test_word_that_could_not_be_given_is_given_later() -> None:
 def test_one_flush_at_a_time() -> None:
     """While a flush is under way there is no other, and when all is on disk there is nothing to do."""
     bench = StoreBench()
-    assert bench.store.begin_flush() is None
+    assert bench.store.flusher.begin() is None
     bench.send("t", 0, b"one")
-    plan = bench.store.begin_flush()
+    plan = bench.store.flusher.begin()
     assert plan is not None
-    assert bench.store.begin_flush() is None
-    assert bench.store.begin_flush(thorough=True) is None
+    assert bench.store.flusher.begin() is None
+    assert bench.store.flusher.begin(thorough=True) is None
     for here_and_now in (bench.store.flush, bench.store.checkpoint):
         with pytest.raises(ValueError, match="under way"):
             here_and_now()
     plan.run()
-    bench.store.finish_flush(plan)
+    bench.store.flusher.finish(plan)
     assert bench.store.flushed_offset == bench.store.end_offset
-    assert bench.store.begin_flush() is None
+    assert bench.store.flusher.begin() is None
     with pytest.raises(ValueError, match="under way"):
-        bench.store.finish_flush(plan)
+        bench.store.flusher.finish(plan)
 
 
 @pytest.mark.parametrize("kind", ["commitlog", "consumequeue", "index"])
@@ -347,11 +347,11 @@ def test_files_may_go_while_they_are_synced() -> None:
     bench = StoreBench()
     bench.send("t", 0, b"one")
     bench.send("u", 0, b"two")
-    plan = bench.store.begin_flush(thorough=True)
+    plan = bench.store.flusher.begin(thorough=True)
     assert plan is not None
     bench.store.deletions.delete("t")
     plan.run()
-    bench.store.finish_flush(plan)
+    bench.store.flusher.finish(plan)
     bench.store.checkpoint()
     bench.kill()
     assert bench.store.queues.topics() == ["u"]

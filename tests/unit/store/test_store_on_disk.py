@@ -88,14 +88,14 @@ def test_appends_go_on_while_another_thread_syncs(bench: StoreBench) -> None:
     """A flush runs in a thread of its own while messages are taken and read; what it covers was there when it began."""
     for number in range(30):
         bench.send("t", 0, b"m%02d" % number)
-        plan = bench.store.begin_flush(thorough=number % 3 == 0)
+        plan = bench.store.flusher.begin(thorough=number % 3 == 0)
         assert plan is not None
         covered = bench.store.end_offset
         runner = threading.Thread(target=plan.run)
         runner.start()
         bench.send("t", 0, b"n%02d" % number)
         runner.join()
-        bench.store.finish_flush(plan)
+        bench.store.flusher.finish(plan)
         assert bench.store.flushed_offset == covered
     assert len(bench.bodies("t", 0)) == 60
     bench.store.close()
@@ -121,9 +121,9 @@ def test_a_closed_store_has_no_open_files(bench: StoreBench, tmp_path: Path, fsy
     bench.send("t", 0, b"one")
     assert bench.store.query("t", "one", 0, 1 << 60, 9)
     if fsync_fails:
-        plan = bench.store.begin_flush()
+        plan = bench.store.flusher.begin()
         assert plan is not None
-        bench.store.finish_flush(plan, OSError("planned by the test"))
+        bench.store.flusher.finish(plan, OSError("planned by the test"))
     bench.store.close()
     assert open_files(tmp_path) == []
 
