@@ -58,7 +58,7 @@ def check_pull_again(guard: Guard | None, request: Request[PullMessageRequestHea
 def topic_at(store: MessageStore, physical_offset: int) -> str | None:
     """Where the message at this offset belongs, also while it waits elsewhere; None where there is none."""
     try:
-        record = decode_record(store.read_at(physical_offset))
+        record = decode_record(store.records.at(physical_offset))
     except (MessageNotFound, DecodeError):
         return None
     if record.topic == HALF_TOPIC or record.topic in PARKING_TOPICS:

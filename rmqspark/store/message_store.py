@@ -5,20 +5,15 @@ It belongs to one thread; only `FlushPlan.run` may be called from another. READM
 
 from __future__ import annotations
 
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Final, Unpack
 
-from rmqspark.errors import MessageNotFound, RecordError
 from rmqspark.protocol.buffers.spans import as_bytes
-from rmqspark.protocol.commands.frame import MAX_FRAME_BYTES
 from rmqspark.protocol.records.message_id import ZERO_HOST
-from rmqspark.protocol.records.record import decode_record
 from rmqspark.protocol.records.record_batch import RecordBatch
-from rmqspark.store.appending.writer import RECORD_OVERHEAD_BYTES
 from rmqspark.store.disk_errors import as_store_errors
 from rmqspark.store.figures import StoreFigures
 from rmqspark.store.identity import FIRST_INCARNATION
-from rmqspark.store.recovery.scan import LogScan, Records
 from rmqspark.store.storeys import Storeys
 
 if TYPE_CHECKING:
@@ -64,6 +59,7 @@ class MessageStore:
         self.writer: Final = storeys.writer
         self.flusher: Final = storeys.flusher
         self.queues: Final = storeys.readable_queues
+        self.records: Final = storeys.log_records
         self.deletions: Final = storeys.topic_deletions
         self.replica: Final = storeys.replica
         self.lineage: Final = storeys.lineage
@@ -245,27 +241,6 @@ class MessageStore:
     def read_at_offsets(self, topic: str, queue_id: int, queue_offsets: Sequence[int]) -> Scattered | None:
         """The messages at these offsets of a queue, neighbours together; see `Reader.read_at_offsets`."""
         return self._reader.read_at_offsets(topic, queue_id, queue_offsets)
-
-    def read_at(self, physical_offset: int) -> bytes:
-        """The record at a physical offset, or what looks like one in the body of another. Raises MessageNotFound, also
-        where it says that it is longer than any message: who sent that would have gigabytes read."""
-        most_bytes = max(MAX_FRAME_BYTES, self._config.max_message_size + RECORD_OVERHEAD_BYTES)
-        return self._log.read_record(physical_offset, most_bytes)
-
-    def read_message_at(self, physical_offset: int) -> bytes:
-        """The record at a physical offset, for who may read its topic: one that its queue has there. What a body holds
-        could end in the messages of others. Raises MessageNotFound, DamagedFile."""
-        data = self.read_at(physical_offset)
-        with suppress(RecordError):
-            if self.queues.holds(decode_record(data)):
-                return data
-        raise MessageNotFound(f"No queue has a message at physical offset {physical_offset}.")
-
-    def records_from(self, physical_offset: int) -> Iterator[RecordBatch]:
-        """Everything in the log from a record's physical offset on, in log order, damage stepped over. A batch is valid
-        until the next is asked for. For looking at what recovery has believed already: checksums are not verified."""
-        scan = LogScan(self._log.segments, physical_offset, self._log.end_offset, check_crc=False)
-        return (found.batch for found in scan.run() if isinstance(found, Records))
 
     def read_range(self, physical_offset: int, size: int) -> bytes:
         """Bytes of the log, within one record that is known to be there. Raises DamagedFile."""

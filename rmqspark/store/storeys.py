@@ -26,6 +26,7 @@ from rmqspark.store.index.index import Index
 from rmqspark.store.lineage import Lineage
 from rmqspark.store.log.commit_log import CommitLog
 from rmqspark.store.log.segment import SegmentFiles
+from rmqspark.store.log_records import LogRecords
 from rmqspark.store.queues.consume_queues import ConsumeQueues
 from rmqspark.store.reading.collect import Collector
 from rmqspark.store.reading.key_search import KeySearch
@@ -112,6 +113,7 @@ class Storeys:
         self.tag_search = TagSearch(self.log, self.queues, self.times)
         recent_bytes = memory_bytes() * self._config.access_message_in_memory_max_ratio // 100
         self.readable_queues = ReadableQueues(self.queues, self.log, self.times, recent_bytes)
+        self.log_records = LogRecords(self.log, self.readable_queues, self._config.max_message_size)
 
     def _lay_what_goes(self, clock: Clock) -> None:
         """Topics, what a master does not have, and what has had its time."""

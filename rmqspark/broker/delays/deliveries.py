@@ -75,7 +75,7 @@ class Deliveries:
     def sources_from(self, log_offset: int) -> list[int]:
         """What the deliveries at or behind `log_offset`, the end of a record, say of their sources, in order."""
         found: set[int] = set()
-        for batch in self._store.records_from(max(log_offset, self._store.min_physical_offset)):
+        for batch in self._store.records.since(max(log_offset, self._store.min_physical_offset)):
             found.update(np.unique(batch.prepared_transaction_offsets).tolist())
         return sorted(found - {0})
 

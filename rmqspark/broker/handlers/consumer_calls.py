@@ -78,7 +78,7 @@ class ConsumerCallHandlers:
         header.brokerName = self._broker_name
         header.topicSysFlag = topic.topicSysFlag if topic else None
         header.groupSysFlag = group.groupSysFlag if group else None
-        body = self._store.read_message_at(physical_offset)
+        body = self._store.records.message_at(physical_offset)
         return await self._call(request.code, header, body, header.consumerGroup, header.clientId or "")
 
     async def status(self, request: Request[ConsumerStatusRequestHeader]) -> Reply:

@@ -84,6 +84,6 @@ class MessageHandlers:
     def view(self, request: Request[ViewMessageRequestHeader]) -> Reply:
         offset = request.header.offset
         try:
-            return Reply(body=self._store.read_message_at(offset))
+            return Reply(body=self._store.records.message_at(offset))
         except MessageNotFound:
             raise MessageNotFound(f"can not find message by the offset, {offset}") from None  # RocketMQ's words

@@ -72,7 +72,7 @@ class SendBackHandlers:
         """The message there, if it is one that consumers read, and the one that is meant. The consumer sends its own
         else."""
         try:
-            record = decode_record(self._store.read_at(physical_offset))
+            record = decode_record(self._store.records.at(physical_offset))
         except (MessageNotFound, DecodeError):
             record = None
         if (

@@ -151,7 +151,7 @@ class HalfMessages:
 
     def read(self, half: OpenHalf) -> tuple[HalfMessage, Record]:
         """An open half with its record. Raises MessageNotFound, RecordError."""
-        record = decode_record(self._store.read_at(half.physical_offset))
+        record = decode_record(self._store.records.at(half.physical_offset))
         return HalfMessage.of(record), record
 
     def _forget_readable(self) -> None:
@@ -221,7 +221,7 @@ class HalfMessages:
     def resume(self, physical_offset: int) -> None:
         """Makes what was set aside a half message again. Raises MessageNotFound; TransactionError where its transaction
         was committed, or is open once more already; NotSupported without an index, which alone knows."""
-        record = decode_record(self._store.read_message_at(physical_offset))
+        record = decode_record(self._store.records.message_at(physical_offset))
         if record.topic != CHECK_MAX_TIME_TOPIC:
             raise NotFound(f"The message at {physical_offset} was not set aside.", hint=f"See {CHECK_MAX_TIME_TOPIC}.")
         if not self._store.has_index:
@@ -249,7 +249,7 @@ class HalfMessages:
 
     def _record(self, physical_offset: int) -> Record:
         try:
-            record = decode_record(self._store.read_at(physical_offset))
+            record = decode_record(self._store.records.at(physical_offset))
         except (MessageNotFound, DecodeError):
             raise ServerFault("Find prepared transaction message failed") from None  # RocketMQ's words
         if not self._is_half(record):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def prepared_offsets(store: MessageStore, physical_offset: int) -> set[int]:
     """Physical offsets of the halves whose committed messages lie at or behind `physical_offset`, a record's start."""
     found: set[int] = set()
-    for batch in store.records_from(physical_offset):
+    for batch in store.records.since(physical_offset):
         committed = np.flatnonzero(batch.sys_flags & SysFlag.TRANSACTION_MASK == SysFlag.COMMITTED)
         if len(committed):
             found.update(batch.prepared_transaction_offsets[committed].tolist())

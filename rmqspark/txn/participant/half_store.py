@@ -134,7 +134,7 @@ class HalfStore:
         """
         wanted = np.fromiter(halves, np.int64, len(halves))
         found: dict[int, AppendedRows] = {}
-        for batch in self._store.records_from(log_offset):
+        for batch in self._store.records.since(log_offset):
             committed = batch.sys_flags & SysFlag.TRANSACTION_MASK == SysFlag.COMMITTED
             rows = np.flatnonzero(committed & np.isin(batch.prepared_transaction_offsets, wanted))
             owners, firsts, counts = np.unique(

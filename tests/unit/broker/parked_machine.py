@@ -158,7 +158,7 @@ class ParkedMachine(RuleBasedStateMachine):
         waiting: dict[int, Record] = {}
         delivered: list[Record] = []
         self.others: list[Record] = []  # that are parked
-        for batch in self.store.records_from(0):
+        for batch in self.store.records.since(0):
             raw = bytes(batch.buffer.data)
             for at in batch.positions.tolist():
                 record = decode_record(raw, at)

@@ -215,7 +215,7 @@ class HalfMessageMachine(RuleBasedStateMachine):
     def look(self) -> Seen:
         seen = Seen([], set(), [], 0)
         aside = 0
-        for batch in self.store.records_from(0):
+        for batch in self.store.records.since(0):
             raw = bytes(batch.buffer.data)
             for at in batch.positions.tolist():
                 record = decode_record(raw, at)

@@ -206,7 +206,7 @@ def test_where_a_record_begins() -> None:
     records = [record for topic in "tu" for queue in (0, 1) for record in bench.records(topic, queue)]
     begins = sorted(record.physical_offset for record in records)
     for begin, following in pairwise([*begins, bench.store.end_offset]):
-        end = begin + len(bench.store.read_at(begin))
+        end = begin + len(bench.store.records.at(begin))
         assert {replica.record_begin(at) for at in range(begin, end)} == {begin}
         assert {replica.record_begin(at) for at in range(end, following)} <= {end}
         assert following == end or following % segment_bytes == 0

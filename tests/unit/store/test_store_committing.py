@@ -28,7 +28,7 @@ def test_message_in_parts(bench: StoreBench, size: int) -> None:
         rest = [memoryview(record)[HEAD_BYTES : HEAD_BYTES + size], bytes(record[HEAD_BYTES + size :])]
         place = bench.store.writer.append_parts("half", 0, bytearray(record[:HEAD_BYTES]), rest)
         assert place.queue_offset == number
-        found = decode_record(bench.store.read_at(place.physical_offset))
+        found = decode_record(bench.store.records.at(place.physical_offset))
         assert (found.body, found.property_map(), found.queue_offset) == (b"x" * size, {"A": "b"}, number)
         assert bench.store.queues.locate("half", 0, number) == (place.physical_offset, place.size)
     bench.kill()
@@ -103,7 +103,7 @@ def test_scan_of_the_log(bench: StoreBench) -> None:
     start, _ = bench.store.queues.locate("t", 1, 3) or pytest.fail("it is there")
     found = [
         (int(place), int(queue_id))
-        for batch in bench.store.records_from(start)
+        for batch in bench.store.records.since(start)
         for place, queue_id in zip(batch.physical_offsets, batch.queue_ids, strict=True)
     ]
     assert [queue_id for _, queue_id in found] == [number % 2 for number in range(7, 20)]

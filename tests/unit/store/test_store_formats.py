@@ -94,7 +94,7 @@ def test_a_file_is_closed_when_the_next_record_does_not_fit(in_bulk: bool) -> No
             position += remaining
         expected.append(position)
         position += size
-    offsets = [int.from_bytes(bench.store.read_at(at)[28:36], "big") for at in expected]
+    offsets = [int.from_bytes(bench.store.records.at(at)[28:36], "big") for at in expected]
     assert offsets == expected
     assert bench.store.end_offset == position
     assert bench.bodies("t", 0) == bodies

@@ -191,10 +191,10 @@ def test_bulk_read_keeps_to_its_range(bench: StoreBench) -> None:
 
 def test_read_at(bench: StoreBench) -> None:
     """A message is found by its place in the log; where none begins, that is an error."""
-    assert decode_record(bench.store.read_at(0)).body == b"m00"
+    assert decode_record(bench.store.records.at(0)).body == b"m00"
     for nowhere in (1, 500, 1020, -1, bench.store.end_offset, 1 << 60):
         with pytest.raises(MessageNotFound):
-            bench.store.read_at(nowhere)
+            bench.store.records.at(nowhere)
 
 
 def test_what_says_that_it_is_longer_than_messages_are_is_not_read() -> None:
@@ -202,16 +202,16 @@ def test_what_says_that_it_is_longer_than_messages_are_is_not_read() -> None:
     bench = StoreBench(replace(SMALL, mapped_file_size_commit_log=32 << 20))
     for _ in range(5):
         bench.store.append([Draft("t", 0, encode_record(topic="t", body=b"x" * (4 << 20)), 0, ())])
-    inside = bench.store.read_at(0).index(b"x")
+    inside = bench.store.records.at(0).index(b"x")
     for size, is_possible in ((16 << 20, True), ((16 << 20) + 1, False)):
         head = bytearray(encode_record(topic="t", body=b"", physical_offset=inside))
         head[:4] = size.to_bytes(4, "big")
         bench.files.open("commitlog/" + "0" * 20).pwrite(head, inside)
         if is_possible:
-            assert len(bench.store.read_at(inside)) == size
+            assert len(bench.store.records.at(inside)) == size
         else:
             with pytest.raises(MessageNotFound):
-                bench.store.read_at(inside)
+                bench.store.records.at(inside)
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 3000)), min_size=1, max_size=60), st.integers(1, 9000))

@@ -51,7 +51,7 @@ class Halves:
         return self.store.append([set_aside_draft(decode_record(bytes(found.body)), 15)])[0].physical_offset
 
     def resume(self, physical_offset: int) -> None:
-        self.store.append([resumed_draft(decode_record(self.store.read_at(physical_offset)))])
+        self.store.append([resumed_draft(decode_record(self.store.records.at(physical_offset)))])
 
     def mark(self, *queue_offsets: int) -> None:
         self.store.append([operation_draft(queue_offsets, now_ms=0, host=bytes(8))])
