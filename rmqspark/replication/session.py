@@ -3,28 +3,50 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn, Protocol
 
 from rmqspark.replication.joining import LogsDiverged, TailComparison
 from rmqspark.replication.stream import Transfer, TransferDecoder, report
 
 if TYPE_CHECKING:
     from rmqspark.remoting.stream import Stream
-    from rmqspark.replication.slave import Slave
+    from rmqspark.replication.joining import Window
+    from rmqspark.replication.settings import HaSettings
+    from rmqspark.store.replica import ReplicaLog
 
 _READ_BYTES: Final = 1 << 20
 
 
-class Session:
-    """The slave is told when its master is heard, was told something, and has the slave's tail."""
+class Follower(Protocol):
+    """The slave, as a session of it knows it."""
 
-    def __init__(self, slave: Slave, master: str, stream: Stream) -> None:
+    replica: ReplicaLog
+    window: Window
+    settings: HaSettings
+
+    async def safe(self, end_offset: int) -> None:
+        """Returns when its log is as safe up to there as its flush mode promises."""
+
+    def heard(self) -> None:
+        """Something came from the master."""
+
+    def reported(self) -> None:
+        """The master was told how far this slave is."""
+
+    def joined(self, master: str) -> None:
+        """The tail is this master's. Raises EOFError where another one is to be followed by now."""
+
+
+class Session:
+    """Of a slave with one master."""
+
+    def __init__(self, slave: Follower, master: str, stream: Stream) -> None:
         self._slave = slave
         self._master = master
         self._replica = slave.replica
         self._window = slave.window
         self._settings = slave.settings
-        self._safe = slave.keeper.safe
+        self._safe = slave.safe
         self._stream = stream
         self._transfers = TransferDecoder()
         self._comparison: TailComparison | None = None

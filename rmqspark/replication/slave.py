@@ -48,15 +48,15 @@ class Keeper(Protocol):
 
 
 class Slave:
-    """Follows whichever master it is told of."""
+    """Follows whichever master it is told of. Implements `session.Follower`."""
 
     def __init__(
         self, replica: ReplicaLog, settings: HaSettings, way: WayToMaster, keeper: Keeper, now_ms: Callable[[], int]
     ) -> None:
-        self.replica: Final = replica
-        self.settings: Final = settings
-        self.keeper: Final = keeper
-        self.window: Final = Window()
+        self.replica = replica
+        self.settings = settings
+        self.window = Window()
+        self._keeper = keeper
         self._way = way
         self._now_ms = now_ms
         self._master = ""
@@ -120,6 +120,10 @@ class Slave:
             self.is_connected = False
             stream.close()
 
+    async def safe(self, end_offset: int) -> None:
+        """Returns when the log is as safe up to there as the keeper's flush mode promises."""
+        await self._keeper.safe(end_offset)
+
     def heard(self) -> None:
         """Something came from the master."""
         self.heard_ms = self._now_ms()
@@ -149,11 +153,11 @@ class Slave:
             if self.window.widen(replica.start_offset, replica.end_offset):
                 return 0
             return self._leave(f"{difference} It is not proven that the two were ever one: nothing is cut off here.")
-        if refusal := await self.keeper.refusal_to_cut():
+        if refusal := await self._keeper.refusal_to_cut():
             return self._leave(f"{difference} {refusal}")
-        await self.keeper.forget_tail()
+        await self._keeper.forget_tail()
         size = replica.end_offset - place
-        async with self.keeper.between_flushes():
+        async with self._keeper.between_flushes():
             if self._master != master:
                 return 0
             kept = replica.cut(place)
