@@ -81,13 +81,7 @@ class QueueLocks:
     def unlock(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> None:
         """Gives up what `client_id` owns of `queues`; what others own is left alone."""
         locks = self._groups.get(group, {})
-        for queue in queues:
-            lock = locks.get(queue)
-            if lock is not None and lock.client_id == client_id:
-                del locks[queue]
-                self.revision += lock.number > 0
-        if not locks:
-            self._groups.pop(group, None)
+        self._end(group, [q for q in {*queues} if (lock := locks.get(q)) is not None and lock.client_id == client_id])
 
     def has_live(self, group: str, now_ms: int) -> bool:
         """Whether a member of the group that consumes in order owns any queue; leases of queries do not count."""
@@ -97,18 +91,12 @@ class QueueLocks:
     def forget_topics(self, topics: Collection[str]) -> None:
         """Ends all that is held of them: the next one of a name has other messages in queues called the same."""
         for group, locks in list(self._groups.items()):
-            gone = [queue for queue in locks if queue.topic in topics]
-            self.revision += any(locks[queue].number for queue in gone)
-            for queue in gone:
-                del locks[queue]
-            if not locks:
-                del self._groups[group]
+            self._end(group, [queue for queue in locks if queue.topic in topics])
 
     def forget_group(self, group: str) -> None:
         """Ends all that a group holds: the next one of the name has other members, and offsets of its own."""
-        locks = self._groups.pop(group, {})
+        self._end(group, list(self._groups.get(group, ())))
         self._trusted.discard(group)
-        self.revision += any(lock.number for lock in locks.values())
 
     def begin_term(self, successions: int) -> None:
         """To be called at each start as the master: leases and runs of a term before, after which other brokers of the
@@ -119,12 +107,7 @@ class QueueLocks:
             self._last_number = first
             self._trusted.clear()
         for group, locks in list(self._groups.items()):
-            gone = [queue for queue, lock in locks.items() if lock.number >> _TERM_BITS < successions]
-            for queue in gone:
-                del locks[queue]
-            self.revision += bool(gone)
-            if not locks:
-                del self._groups[group]
+            self._end(group, [queue for queue, lock in locks.items() if lock.number >> _TERM_BITS < successions])
 
     def is_trusted(self, group: str) -> bool:
         """Whether a group is at least where brokers have decided, but for leases that remember who has still to say so:
@@ -263,12 +246,15 @@ class QueueLocks:
     def expire(self, now_ms: int) -> None:
         """Forgets leases that ran out, so that the table holds no more than what is in use."""
         for group, locks in list(self._groups.items()):
-            alive = {queue: lock for queue, lock in locks.items() if not self._may_be_forgotten(lock, now_ms)}
-            self.revision += sum(lock.number > 0 for queue, lock in locks.items() if queue not in alive)
-            if alive:
-                self._groups[group] = alive
-            else:
-                del self._groups[group]
+            self._end(group, [queue for queue, lock in locks.items() if self._may_be_forgotten(lock, now_ms)])
+
+    def _end(self, group: str, gone: Iterable[MessageQueue]) -> None:
+        """Of the queues that the group holds these are nobody's any more."""
+        locks = self._groups.get(group, {})
+        for queue in gone:
+            self.revision += locks.pop(queue).number > 0
+        if not locks:
+            self._groups.pop(group, None)
 
     def __len__(self) -> int:
         return sum(map(len, self._groups.values()))
