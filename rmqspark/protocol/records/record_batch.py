@@ -1,30 +1,27 @@
 """Reading a buffer full of records, all of them at once.
 
 What one record looks like is written in `record.py`; here every field of all records is one NumPy array, and every
-variable part one array of spans into the buffer. Nothing is copied but numbers.
-
-The heads are gathered once, 88 bytes each; a field is then a column of that table. Records of equal size need no
-gathering at all: their heads are a strided view of the buffer itself. An IPv6 host moves the fields behind it, and only
-for batches that have one these are gathered at shifted places.
-
-Nothing inside a record is believed before `check()` has seen it, and every span comes out of that check.
+variable part one array of spans into the buffer. Nothing is copied but numbers. Fields are read as `head_columns.py`
+says. Nothing inside a record is believed before `check()` has seen it (`record_parts.py`), and every span comes out of
+that check.
 """
 
 from __future__ import annotations
 
 from functools import cached_property
 from struct import Struct
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from rmqspark.errors import RecordError
-from rmqspark.protocol.buffers.spans import Spans, as_bytes, equal_to, gather, sliding, spacing
+from rmqspark.protocol.buffers.spans import Spans, as_bytes, equal_to
 from rmqspark.protocol.java_hash import java_hash_spans
 from rmqspark.protocol.records import record as layout
 from rmqspark.protocol.records.body_crcs import body_crcs, crcs_of, cut_bodies
-from rmqspark.protocol.records.record import MAGIC_V1, MAGIC_V2, MIN_RECORD_BYTES, SysFlag, check_record
-from rmqspark.protocol.records.record_heads import FIELD_AT, HEAD
+from rmqspark.protocol.records.head_columns import HeadColumns
+from rmqspark.protocol.records.record import MIN_RECORD_BYTES, SysFlag
+from rmqspark.protocol.records.record_parts import Parts, blame, divided, equal_parts
 from rmqspark.protocol.records.record_properties import RecordProperties
 
 if TYPE_CHECKING:
@@ -35,12 +32,6 @@ if TYPE_CHECKING:
     from rmqspark.protocol.buffers.spans import Bytes, Positions
     from rmqspark.protocol.records.property_pairs import PropertyMaps
     from rmqspark.protocol.records.record import Buffer
-
-
-class _Parts(NamedTuple):
-    bodies: Spans
-    topics: Spans
-    properties: Spans
 
 
 class RecordBatch:
@@ -82,12 +73,7 @@ class RecordBatch:
         each are is known, and not checked."""
         positions = np.arange(0, len(buffer), size)
         batch = cls(buffer, positions, np.full(len(positions), size))
-        topics_at = layout.HEAD_BYTES + body_bytes + 1
-        batch._parts = _Parts(
-            batch._spans(layout.HEAD_BYTES, body_bytes),
-            batch._spans(topics_at, topic_bytes),
-            batch._spans(topics_at + topic_bytes + 2, properties_bytes),
-        )
+        batch._parts = Parts.alike(batch._heads, body_bytes, topic_bytes, properties_bytes)
         return batch
 
     def __len__(self) -> int:
@@ -118,16 +104,16 @@ class RecordBatch:
     @property
     def body_crcs(self) -> NDArray[np.uint32]:
         """The stored checksums."""
-        return self._field("body_crc", np.uint32)
+        return self._heads.field("body_crc", np.uint32)
 
     @property
     def queue_ids(self) -> NDArray[np.int32]:
-        return self._field("queue_id", np.int32)
+        return self._heads.field("queue_id", np.int32)
 
     @property
     def flags(self) -> NDArray[np.int32]:
         """The users' flags."""
-        return self._field("flag", np.int32)
+        return self._heads.field("flag", np.int32)
 
     @property
     def queue_offsets(self) -> NDArray[np.int64]:
@@ -137,39 +123,39 @@ class RecordBatch:
     def physical_offsets(self) -> NDArray[np.int64]:
         return self._patchable("physical_offset")
 
-    @cached_property
+    @property
     def sys_flags(self) -> NDArray[np.int32]:
         """See `SysFlag`; the bodies are as stored, compressed ones too."""
-        return self._field("sys_flag", np.int32)
+        return self._heads.sys_flags
 
     @property
     def born_timestamps_ms(self) -> NDArray[np.int64]:
-        return self._field("born_timestamp", np.int64)
+        return self._heads.field("born_timestamp", np.int64)
 
     @property
     def store_timestamps_ms(self) -> NDArray[np.int64]:
-        return self._patchable("store_timestamp", self._born_host_shift)
+        return self._patchable("store_timestamp", self._heads.born_host_shift)
 
     @property
     def reconsume_times(self) -> NDArray[np.int32]:
-        return self._field_behind_hosts("reconsume_times", np.int32, self._hosts_shift)
+        return self._field_behind_hosts("reconsume_times", np.int32, self._heads.hosts_shift)
 
     @property
     def prepared_transaction_offsets(self) -> NDArray[np.int64]:
-        return self._field_behind_hosts("prepared_offset", np.int64, self._hosts_shift)
+        return self._field_behind_hosts("prepared_offset", np.int64, self._heads.hosts_shift)
 
     # --- spans ---
 
     @property
     def born_hosts(self) -> Spans:
         """Host fields, 8 or 20 bytes long."""
-        return Spans(self.positions + layout.BORN_HOST_AT, 8 + self._wide(SysFlag.BORN_HOST_V6))
+        return Spans(self.positions + layout.BORN_HOST_AT, 8 + self._heads.wider(SysFlag.BORN_HOST_V6))
 
     @property
     def store_hosts(self) -> Spans:
         """Host fields, 8 or 20 bytes long."""
-        starts = self.positions + layout.STORE_HOST_AT + self._born_host_shift
-        return Spans(starts, 8 + self._wide(SysFlag.STORE_HOST_V6))
+        starts = self.positions + layout.STORE_HOST_AT + self._heads.born_host_shift
+        return Spans(starts, 8 + self._heads.wider(SysFlag.STORE_HOST_V6))
 
     @property
     def bodies(self) -> Spans:
@@ -219,149 +205,34 @@ class RecordBatch:
         return RecordProperties(self.buffer, self._parts.properties)
 
     @cached_property
-    def _size_of_all(self) -> int:
-        """The size of two or more records that are equally long and follow each other; 0 of others."""
-        size = spacing(self.positions)
-        return size if size and (self.sizes == size).all() else 0
-
-    @cached_property
-    def _heads(self) -> NDArray[Any]:
-        if self._size_of_all:
-            return np.ndarray((len(self),), HEAD, self.buffer, int(self.positions[0]), (self._size_of_all,))
-        return sliding(self.buffer, f"V{HEAD.itemsize}")[self.positions].view(HEAD)
-
-    def _field(self, name: str, dtype: type[np.integer[Any]]) -> NDArray[Any]:
-        return self._heads[name].astype(dtype)
+    def _heads(self) -> HeadColumns:
+        return HeadColumns(self.buffer, self.positions, self.sizes)
 
     def _patchable(self, name: str, shift: Positions | int = 0) -> NDArray[Any]:
-        """A field that `patch` writes. It is read where it lies: `_heads` may be a copy, taken before."""
-        if self._size_of_all or not isinstance(shift, int):
+        """A field that `patch` writes. It is read where it lies: the heads may have been copied before."""
+        if self._heads.size_of_all or not isinstance(shift, int):
             return self._field_behind_hosts(name, np.int64, shift)
-        return gather(self.buffer, self.positions + FIELD_AT[name], np.int64)
+        return self._heads.gathered(name, np.int64, 0)
 
     def _field_behind_hosts(self, name: str, dtype: type[np.integer[Any]], shift: Positions | int) -> NDArray[Any]:
         """A field that IPv6 hosts move by `shift`; room for a moved head is part of the check."""
-        if isinstance(shift, int):
-            return self._field(name, dtype)
-        self.check()
-        return self._gather_head(name, dtype, shift)
-
-    def _gather_head(self, name: str, dtype: type[np.integer[Any]], shift: Positions) -> NDArray[Any]:
-        return gather(self.buffer, self.positions + (FIELD_AT[name] + shift), dtype)
-
-    def _wide(self, flag: int) -> Positions:
-        """How many bytes wider a host is because of `flag`, per record."""
-        return np.where(self.sys_flags & flag, layout.WIDER_HOST, 0).astype(np.int64)
+        if not isinstance(shift, int):
+            self.check()
+        return self._heads.field(name, dtype, shift)
 
     @cached_property
-    def _born_host_shift(self) -> Positions | int:
-        return self._wide(SysFlag.BORN_HOST_V6) if (self.sys_flags & SysFlag.BORN_HOST_V6).any() else 0
-
-    @cached_property
-    def _hosts_shift(self) -> Positions | int:
-        if not (self.sys_flags & SysFlag.HOSTS_MASK).any():
-            return 0
-        return self._wide(SysFlag.BORN_HOST_V6) + self._wide(SysFlag.STORE_HOST_V6)
-
-    @cached_property
-    def _parts(self) -> _Parts:
+    def _parts(self) -> Parts:
         """The variable parts, checked."""
-        return self._equal_parts or self._divide()
+        return self._equal_parts or divided(self._heads)
 
     @cached_property
-    def _equal_parts(self) -> _Parts | None:
-        """The parts of records that are divided like the first of them; None if some are not, or it is an unusual one.
-
-        Then the first one's lengths are everybody's: the bytes that say them are the same in all.
-        """
-        if not self._size_of_all or not isinstance(self._hosts_shift, int):
-            return None
-        begin, raw = int(self.positions[0]), self.buffer.data
-        if check_record(raw, begin, check_crc=False) != self._size_of_all or self._heads["magic"][0] != MAGIC_V1:
-            return None
-        body_length = int(self._heads["body_length"][0])
-        body_end = layout.HEAD_BYTES + body_length
-        topic_length = raw[begin + body_end]
-        properties = body_end + 1 + topic_length + 2
-        lengths_at = ((layout.SIZE_AT, 8), (layout.BODY_LENGTH_AT, layout.HEAD_BYTES), (body_end, properties))
-        if not all(self._repeats(start, end) for start, end in lengths_at):
-            return None
-        return _Parts(
-            self._spans(layout.HEAD_BYTES, body_length),
-            self._spans(body_end + 1, topic_length),
-            self._spans(properties, self._size_of_all - properties),
-        )
-
-    def _spans(self, at: int, length: int) -> Spans:
-        """The same piece of every record."""
-        return Spans(self.positions + at, np.full(len(self), length, np.int64))
-
-    def _repeats(self, start: int, end: int) -> bool:
-        """Whether these bytes are the same in all records, which are equally long and follow each other."""
-        width = min(8, 1 << (end - start).bit_length() - 1)
-        for at in {*range(start, end - width, width), end - width}:
-            first = int(self.positions[0]) + at
-            words = np.ndarray((len(self),), f"u{width}", self.buffer, first, (self._size_of_all,))
-            if (words != words[0]).any():
-                return False
-        return True
-
-    def _divide(self) -> _Parts:
-        """Finds the parts of each record. Each length is checked before it is used to find the next part."""
-        heads, shift = self._heads, self._hosts_shift
-        magics = heads["magic"]
-        long_topics = magics != MAGIC_V1
-        second_version = bool(long_topics.any())
-        topic_width: Positions | int = long_topics.astype(np.int64) + 1 if second_version else 1
-        if second_version:
-            self._require((magics == MAGIC_V1) | (magics == MAGIC_V2))
-        room = self.sizes - (layout.HEAD_BYTES + 2) - shift - topic_width
-        self._require((heads["size"] == self.sizes) & (room >= 0))
-
-        body_starts = self.positions + (layout.HEAD_BYTES + shift)
-        body_lengths = (
-            heads["body_length"].astype(np.int64)
-            if isinstance(shift, int)
-            else self._gather_head("body_length", np.int32, shift).astype(np.int64)
-        )
-        self._require(_within(body_lengths, room))
-        room -= body_lengths
-
-        body_ends = body_starts + body_lengths
-        topic_lengths = self.buffer[body_ends].view(np.int8).astype(np.int64)
-        if second_version:
-            topic_lengths = np.where(long_topics, gather(self.buffer, body_ends, np.int16), topic_lengths)
-        self._require(_within(topic_lengths, room))
-        room -= topic_lengths
-
-        topic_starts = body_ends + topic_width
-        topic_ends = topic_starts + topic_lengths
-        self._require(gather(self.buffer, topic_ends, np.int16) == room)
-        return _Parts(Spans(body_starts, body_lengths), Spans(topic_starts, topic_lengths), Spans(topic_ends + 2, room))
-
-    def _require(self, good: NDArray[np.bool_]) -> None:
-        if not good.all():
-            self._blame(~good, check_crc=False)
+    def _equal_parts(self) -> Parts | None:
+        return equal_parts(self._heads)
 
     def _check_crcs(self, crcs: NDArray[np.uint32]) -> None:
-        wrong = (crcs != self._heads["body_crc"]) & (self.bodies.lengths > 0)
+        wrong = (crcs != self._heads.table["body_crc"]) & (self.bodies.lengths > 0)
         if wrong.any():
-            self._blame(wrong, check_crc=True)
-
-    def _blame(self, suspects: NDArray[np.bool_], *, check_crc: bool) -> None:
-        """Raises the error of the first bad record, which is a suspect or lies before the first of them."""
-        raw = self.buffer.data
-        last = int(suspects.argmax())
-        for at, size in zip(self.positions[: last + 1].tolist(), self.sizes.tolist(), strict=False):
-            found = check_record(raw[: at + size], at, check_crc=check_crc)
-            if found != size:
-                break
-        raise RecordError(f"At byte {at}: a record of {found} bytes where one of {size} was announced.")
-
-
-def _within(lengths: Positions, room: Positions) -> NDArray[np.bool_]:
-    """Whether 0 <= length <= room, where room is not negative: unsigned, a negative length is a huge one."""
-    return lengths.view(np.uint64) <= room.view(np.uint64)
+            blame(self._heads, wrong, check_crc=True)
 
 
 def _chain_of_sizes(buffer: Bytes) -> NDArray[np.int64]:
