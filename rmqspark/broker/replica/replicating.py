@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from rmqspark.broker.replica.account_sync import AccountSync
+from rmqspark.broker.replica.log_keeper import LogKeeper
 from rmqspark.broker.replica.replica_waiters import ReplicaWaiters
 from rmqspark.broker.replica.table_sync import TableSync
-from rmqspark.errors import PortInUse, Unreachable
+from rmqspark.errors import PortInUse
 from rmqspark.protocol.names import CHECK_GROUP
 from rmqspark.remoting.address import is_loopback
 from rmqspark.remoting.tls.serving import ServerTls
@@ -107,7 +108,7 @@ class MasterRole:
 
 
 class SlaveRole:
-    """What a slave does: it follows its master's log and tables. Implements `replication.slave.Keeper`."""
+    """What a slave does: it follows its master's log and tables."""
 
     waiters = None
 
@@ -117,14 +118,9 @@ class SlaveRole:
         store.replica.open_for_master()
         tables.offsets.forget_group(CHECK_GROUP)  # the master says anew which half messages have ended
         config = given.config
-        self._kept = tables
-        self._now_ms = given.clock.now_ms
         self._ha_master_address = config.ha_master_address
-        self._cuts_all = config.ha_cut_tail
         self._lineage = store.lineage
         self._sync_interval_ms = config.slave_sync_interval
-        self._sync_flush = given.store_config.syncs_flush
-        self._flusher = flusher
         self.tables = TableSync(
             tables,
             store,
@@ -133,7 +129,8 @@ class SlaveRole:
             config.access,
             None if accounts is None else AccountSync(accounts, config.access, given.entropy.token),
         )
-        self.slave = Slave(store.replica, ha_settings(config), _way_to_master(given), self, given.clock.now_ms)
+        keeper = LogKeeper(given, flusher, tables, self.tables)
+        self.slave = Slave(store.replica, ha_settings(config), _way_to_master(given), keeper, given.clock.now_ms)
         self.slave.follow(self._ha_master_address)
 
     @property
@@ -165,33 +162,6 @@ class SlaveRole:
             await asyncio.sleep(_SEEKING_S)
             if not self.slave.is_connected:
                 register()
-
-    async def refusal_to_cut(self) -> str:
-        """An ASYNC_MASTER promised nothing of what it lost. Of a SYNC_MASTER's this may be the only copy. Unreachable
-        while it does not say which it is: one that has just come back may not answer yet."""
-        if self._cuts_all or (role := await self.tables.master_role()) == "ASYNC_MASTER":
-            return ""
-        if not role:
-            raise Unreachable(
-                "The logs differ, and whether that master waits for slaves is not known: nothing is cut off.",
-                address=self.tables.master,
-            )
-        return "It is a SYNC_MASTER: what it lost may have been acknowledged, and is not cut off without ha_cut_tail."
-
-    async def forget_tail(self) -> None:
-        """How far delays were delivered, and which half messages have ended, may rest on it: forgotten on disk, too,
-        for nothing undoes the cut. Raises NotWritable."""
-        self._kept.timer.forget()
-        self._kept.delays.forget(self._now_ms())
-        self._kept.offsets.forget_group(CHECK_GROUP)
-        await self._kept.save()
-
-    async def safe(self, end_offset: int) -> None:
-        if self._sync_flush:
-            await self._flusher.flushed(end_offset)
-
-    def between_flushes(self) -> asyncio.Lock:
-        return self._flusher.between_flushes
 
 
 def ha_settings(config: BrokerConfig) -> HaSettings:
