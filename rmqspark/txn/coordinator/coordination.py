@@ -1,4 +1,4 @@
-"""Everything a broker needs to coordinate, lined up: ledger → journal → owners, rollout → coordinator, reports."""
+"""Everything a broker needs to coordinate, lined up: ledger → journal → owners, rollout → coordinator, rounds."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from rmqspark.txn.coordinator.owners import Owners
 from rmqspark.txn.coordinator.remote_participant import RemoteParticipant
 from rmqspark.txn.coordinator.report import Reports
 from rmqspark.txn.coordinator.rollout import Rollout
+from rmqspark.txn.coordinator.rounds import Rounds
 from rmqspark.txn.coordinator.uptime import Uptime
 
 if TYPE_CHECKING:
@@ -119,6 +120,9 @@ class Coordination:
             clock,
             self.uptime,
         )
+        self.rounds = Rounds(
+            self.ledger, self.journal, self.rollout, following, self.coordinator.turns, clock, self.uptime
+        )
         self.reports = Reports(config.broker_name, self.ledger, self.journal.queue, self.rollout, self.uptime)
         for pending in (pending for txn in self.ledger for pending in txn.pending):
             following.note_again(pending.decision)
@@ -136,9 +140,9 @@ class Coordination:
             await self._look_around()
         if len(self._offsets):
             await self._move()
-        await self.coordinator.complete_pending()
-        self.coordinator.close_overdue(self._config.max_open_ms)
-        self.coordinator.forget_disused(self._config.expiration_ms)
+        await self.rounds.complete_pending()
+        self.rounds.close_overdue(self._config.max_open_ms)
+        self.rounds.forget_disused(self._config.expiration_ms)
 
     async def status_of(self, transactional_id: str, epoch: int, version: int) -> Ruling:
         """A participant's question, to whichever broker coordinates the id. UNKNOWN while that cannot be told.
@@ -192,7 +196,7 @@ class Coordination:
 
     async def close(self) -> None:
         """Ends what goes on beside the requests, and all connections."""
-        await self.coordinator.close()
+        await self.rounds.close()
         await self.peers.close()
 
     async def _move(self) -> None:

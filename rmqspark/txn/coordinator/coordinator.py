@@ -10,16 +10,12 @@ Everything about one transactional id happens one after the other, so what the l
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import structlog
-
-from rmqspark.errors import Busy, FlushTimeout, InvalidName, RmqError, TransactionError, UnknownTransaction
+from rmqspark.errors import Busy, InvalidName, RmqError, TransactionError, UnknownTransaction
 from rmqspark.fault_points import fault_point
 from rmqspark.protocol.headers.txn import NO_VERSION, TxnOutcome
 from rmqspark.protocol.names import check_transactional
-from rmqspark.txn.coordinator.confirmations import Confirmations
 from rmqspark.txn.coordinator.events import CLOCK, DRIVER, RunOpened
 from rmqspark.txn.coordinator.ledger import Answer
 from rmqspark.txn.coordinator.proposals import Proposals
@@ -42,8 +38,6 @@ if TYPE_CHECKING:
     from rmqspark.txn.ports import ParticipantPort
 
 _MAX_PARTICIPANTS: Final = 1_000
-
-log = structlog.get_logger("rmqspark.txn")
 
 
 class Ruling(NamedTuple):
@@ -78,10 +72,8 @@ class Coordinator:
         self._following = following
         self._clock = clock
         self._uptime = uptime
-        self._confirmations = Confirmations(self._confirm)
-        self._is_late = False
-        self._pending: set[tuple[str, int]] = set()  # at the last round: ids, and their oldest version
-        self._turns = Turns()
+        self.turns: Final = Turns()
+        """Of requests, by transactional id."""
         self._proposals = Proposals()
         self._refusals = Refusals()
 
@@ -98,7 +90,7 @@ class Coordinator:
         adoption = await self._owners.adopt(transactional_id)
         if adoption.owner is not None:
             return _redirect(adoption.owner)
-        async with self._turns.of(transactional_id):
+        async with self.turns.of(transactional_id):
             is_known = transactional_id in self._ledger
             # Where nobody can be asked any more who remembers older epochs of the id, the time is above those, too.
             least_epoch = 1 if is_known else max(self._clock.now_ms(), adoption.newest_epoch + 1)
@@ -119,7 +111,7 @@ class Coordinator:
             return _redirect(other)
         if len(decision.participants) > _MAX_PARTICIPANTS:
             raise TransactionError(f"A decision names {_MAX_PARTICIPANTS} brokers at most.")
-        async with self._turns.of(transactional_id):
+        async with self.turns.of(transactional_id):
             with self._refusals.telling(transactional_id):
                 answer = self._ledger.decide(transactional_id, run, epoch, version, decision)
             if answer is not None:
@@ -147,7 +139,7 @@ class Coordinator:
             return _redirect(other)
         if transactional_id not in self._ledger:  # nobody's: no epoch was ever handed out, so nothing can be decided
             return Ruling(Answer(TxnOutcome.FENCED))
-        async with self._turns.of(transactional_id):
+        async with self.turns.of(transactional_id):
             with self._refusals.telling(transactional_id):
                 answer = self._ledger.close(transactional_id, epoch, version, self._clock.now_ms(), by)
             ruling = await self._finish(transactional_id, version, await self._tell(transactional_id, answer))
@@ -161,7 +153,7 @@ class Coordinator:
             return _redirect(other)
         if check_transactional("name of who decides", who) in (DRIVER, CLOCK):
             raise InvalidName(f"{who!r} is not who decides by hand.", hint="Give your name: ann@host.")
-        async with self._turns.of(transactional_id):
+        async with self.turns.of(transactional_id):
             txn = self._ledger.require(transactional_id)
             if self._ledger.is_decided(txn, version):
                 return await self._decided_before(txn, version)
@@ -171,62 +163,6 @@ class Coordinator:
                 return await self._commit_by_hand(txn, version, who)
             answer = self._ledger.close(transactional_id, txn.epoch, version, self._clock.now_ms(), who)
             return await self._give(answer)
-
-    # --- what goes on beside the requests ----------------------------------------------------------------------------
-
-    async def complete_pending(self) -> None:
-        """Has decisions completed, and confirmed to be on disk, that no later batch does it for: those that were
-        pending a round ago, too; none before the disk, and slaves where that is promised, have it."""
-        pending = {(txn.transactional_id, txn.pending[0].version): txn for txn in self._ledger if txn.pending}
-        due: dict[str, list[Transaction]] = {}
-        for txn in (pending[key] for key in pending if key in self._pending):
-            for broker in txn.brokers_left():
-                due.setdefault(broker, []).append(txn)
-        self._pending = set(pending)
-        left = self._following.left()
-        is_kept = bool(due or left) and await self._is_kept()
-        if is_kept:
-            await asyncio.gather(*map(self._follow, left))  # each may wait for a broker that hangs
-        await self._confirmations.ask(due if is_kept else {})
-        self._journal.record(self._rollout.followed())
-        self._rollout.forget_finished()
-
-    async def _follow(self, transactional_id: str) -> None:
-        """Where a request is under way, that does so itself."""
-        if not self._turns.is_taken(transactional_id):
-            async with self._turns.of(transactional_id):
-                await self._following.catch_up(transactional_id)
-
-    async def _is_kept(self) -> bool:
-        """Whether all that was decided is where it has to be. A slave may be away for long: that is logged once."""
-        was_late, self._is_late = self._is_late, False
-        try:
-            await self._journal.flushed()
-        except FlushTimeout as error:
-            self._is_late = True
-            if not was_late:
-                log.warning("what is decided is completed later, trying on", reason=str(error))
-        return not self._is_late
-
-    async def _confirm(self, broker: str, txn: Transaction) -> None:
-        """Takes no turn: a broker that hangs must not keep a driver waiting, and COMPLETE again is the same as once.
-        What is complete is forgotten with what was read: groups go on behind it first."""
-        if not (self._turns.is_taken(txn.transactional_id) or self._following.is_behind(txn.transactional_id)):
-            self._journal.record(await self._rollout.complete(txn, [broker], durable=True, patient=True))
-
-    async def close(self) -> None:
-        """Ends what goes on beside the requests."""
-        await self._confirmations.close()
-
-    def close_overdue(self, max_open_ms: int) -> None:
-        """Closes what no attempt has been heard of for so long: its driver is dead."""
-        events = self._ledger.overdue(self._uptime.now_ms(), max_open_ms, self._clock.now_ms())
-        self._journal.record([event for event in events if not self._turns.is_taken(event.transactional_id)])
-
-    def forget_disused(self, expiration_ms: int) -> None:
-        """Forgets what nobody has used for so long, and nobody is about to use."""
-        events = self._ledger.disused(self._uptime.now_ms(), expiration_ms)
-        self._journal.record([event for event in events if not self._turns.is_taken(event.transactional_id)])
 
     # --- steps -------------------------------------------------------------------------------------------------------
 

@@ -277,7 +277,7 @@ async def test_a_version_that_the_clock_has_closed(cluster: Cluster) -> None:
     """Its driver is told so, and which setting it was, however it asks."""
     prepared = await cluster.prepare("a", "r1", 0)
     held = {"a": [await cluster.hold("a", prepared.epoch, 0, "0")]}
-    cluster.brokers["a"]._parts.coordination.coordinator.close_overdue(max_open_ms=0)
+    cluster.brokers["a"]._parts.coordination.rounds.close_overdue(max_open_ms=0)
     late = await cluster.decide("a", "r1", prepared.epoch, 0, TxnDecision("q", held, rows=1))
     status = TxnStatusRequestHeader(T, prepared.epoch, 0, fence=True, run="r1")
     for answer in (late, await cluster.ask("a", RequestCode.RMQ_TXN_STATUS, status)):

@@ -224,11 +224,11 @@ def test_a_queue_of_its_own_is_nobodys_while_what_was_read_of_it_is_being_decide
         with pytest.raises(SlaveNotAvailable):
             await shared.decide()
         clock.advance(ms=shared.tables.locks.lease_ms + 1)
-        await shared.coordinator.complete_pending()
+        await shared.coordination.rounds.complete_pending()
         await orphaned.run_round()
         assert taken_by_another() == []
         shared.disk.away = None
-        await shared.coordinator.complete_pending()
+        await shared.coordination.rounds.complete_pending()
         clock.advance(ms=shared.tables.locks.lease_ms + 1)
         await orphaned.run_round()
         assert taken_by_another() == [3]
@@ -267,7 +267,7 @@ def test_nothing_is_forgotten_that_a_group_has_still_to_follow() -> None:
     async def confirm() -> None:
         await shared.decide_without_slave()
         txn = shared.coordination.ledger.require("T")
-        await shared.coordinator._confirm("broker-a", txn)
+        await shared.coordination.rounds._confirm("broker-a", txn)
         assert txn.pending
         assert shared.committed is None
         for _ in range(3):

@@ -611,7 +611,7 @@ def test_an_id_that_somebody_is_about_to_use_is_not_forgotten() -> None:
     asyncio.run(scenario())
     assert (ledger.require("T").last_version, ledger.require("T").open_version) == (5, 6)
     bench.clock.advance(hours=2)
-    coordinator.close_overdue(3_600_000)
+    bench.coordination.rounds.close_overdue(3_600_000)
     asyncio.run(bench.coordination.tick())
     assert "T" not in ledger
 

@@ -21,6 +21,7 @@ from rmqspark.txn.coordinator.following import Following
 from rmqspark.txn.coordinator.input_leases import InputLeases
 from rmqspark.txn.coordinator.ledger import Ledger
 from rmqspark.txn.coordinator.rollout import FIRST_REST_MS, Rollout
+from rmqspark.txn.coordinator.rounds import Rounds
 from rmqspark.txn.coordinator.uptime import Uptime
 from rmqspark.txn.ports import VoteAnswer
 
@@ -103,17 +104,12 @@ class Bench:
         brokers: Any = lambda name: self.brokers[name]  # noqa: E731
         rollout = Rollout(self.ledger, brokers, self.clock, journal.flushed)
         nobody = cast("Any", Nobody())
-        self.following = Following(leases or nobody, nobody)
+        self.following, uptime = Following(leases or nobody, nobody), Uptime(self.clock, 0)
         self.coordinator = Coordinator(
-            self.ledger,
-            journal,
-            nobody,
-            rollout,
-            brokers,
-            self.following,
-            self.clock,
-            Uptime(self.clock, 0),
+            self.ledger, journal, nobody, rollout, brokers, self.following, self.clock, uptime
         )
+        turns = self.coordinator.turns
+        self.rounds = Rounds(self.ledger, journal, rollout, self.following, turns, self.clock, uptime)
 
     def decided(self, transactional_id: str, version: int, *brokers: str) -> None:
         self.ledger.apply(RunOpened(transactional_id, "q", "r", 1, 0))
@@ -122,7 +118,7 @@ class Bench:
     async def confirm(self) -> None:
         """The second round asks for what the first one has seen."""
         for _ in range(2):
-            await asyncio.wait_for(self.coordinator.complete_pending(), 10)
+            await asyncio.wait_for(self.rounds.complete_pending(), 10)
 
     def versions_left(self, transactional_id: str) -> list[int]:
         return [pending.version for pending in self.ledger.require(transactional_id).pending]
@@ -162,7 +158,7 @@ def test_confirmations_of_other_brokers_do_not_wait_for_one_that_hangs() -> None
         assert (bench.versions_left("a"), bench.versions_left("b"), bench.versions_left(T)) == ([], [], [0])
         assert bench.ledger.require(T).pending[0].brokers_left() == ["slow"]
         assert bench.slow.told == [(T, 0)]
-        await bench.coordinator.close()
+        await bench.rounds.close()
         bench.slow.hangs = False
         await bench.confirm()
         assert bench.versions_left(T) == []
@@ -197,9 +193,9 @@ def test_a_decision_is_confirmed_in_the_second_round_that_finds_it() -> None:
     async def main() -> None:
         bench = Bench()
         bench.decided(T, 0, "quick")
-        await bench.coordinator.complete_pending()
+        await bench.rounds.complete_pending()
         assert (bench.quick.told, bench.versions_left(T)) == ([], [0])
-        await bench.coordinator.complete_pending()
+        await bench.rounds.complete_pending()
         assert (bench.quick.told, bench.versions_left(T)) == ([(T, 0)], [])
 
     asyncio.run(main())
@@ -366,7 +362,7 @@ def test_groups_of_many_ids_wait_for_a_broker_that_hangs_side_by_side() -> None:
         for transactional_id in ("a", "b", "c"):
             bench.decided(transactional_id, 0, "quick")
             bench.following.note(transactional_id, 0, decision("quick"))
-        under_way = asyncio.create_task(bench.coordinator.complete_pending())
+        under_way = asyncio.create_task(bench.rounds.complete_pending())
         async with asyncio.timeout(5):
             for _ in range(3):
                 await asked.acquire()
