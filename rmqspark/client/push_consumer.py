@@ -14,6 +14,7 @@ from rmqspark.client.arguments import takes_what_it_says
 from rmqspark.client.closing import ClosedByWith
 from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.client.pushing.accepted import MOST_IN_A_BATCH, MOST_THREADS, between, checked_strategy, checked_times
+from rmqspark.client.pushing.broker_requests import BrokerRequests
 from rmqspark.client.pushing.config import PushConfig
 from rmqspark.client.pushing.inspection import Inspection
 from rmqspark.client.pushing.listening import Listening, Locked, give_back, hold_up, pass_by
@@ -27,20 +28,10 @@ from rmqspark.client.pushing.rules import Rules
 from rmqspark.client.pushing.send_backs import SendBacks
 from rmqspark.client.pushing.starts import Starts
 from rmqspark.client.pushing.subscription import ConsumeFrom, Subscription
-from rmqspark.errors import InvalidArgument, NotSupported
-from rmqspark.protocol.bodies.admin import ResetOffsetBody
+from rmqspark.errors import InvalidArgument
 from rmqspark.protocol.bodies.client import BROADCASTING, CLUSTERING
-from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.headers.consume import (
-    ConsumeMessageDirectlyRequestHeader,
-    ConsumerStatusRequestHeader,
-    GetConsumerRunningInfoRequestHeader,
-    ResetOffsetToClientRequestHeader,
-)
-from rmqspark.protocol.headers.fields import from_fields
 from rmqspark.protocol.names import check_group, retry_topic
 from rmqspark.rebalance.strategies import Strategy  # noqa: TC001 - takes_what_it_says reads it
-from rmqspark.remoting.reply import Reply
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,9 +44,7 @@ if TYPE_CHECKING:
     from rmqspark.errors import RmqError
     from rmqspark.message_queue import MessageQueue
     from rmqspark.model import ReceivedMessage
-    from rmqspark.protocol.commands.command import Command
     from rmqspark.remoting.access import Access
-    from rmqspark.remoting.peer_requests import Answer
 
     Call: TypeAlias = Callable[[list[ReceivedMessage]], object]
 
@@ -116,7 +105,7 @@ class PushConsumer(ClosedByWith):
             namesrv,
             clock=clock,
             entropy=entropy,
-            on_request=self._asked,
+            on_request=lambda _, command, body: self._requests.answer(command, body),
             instance_name=config.instance_name if broadcasting else None,
             access=access,
         )
@@ -144,7 +133,7 @@ class PushConsumer(ClosedByWith):
             on_trouble=self._look_again,
             farewell=self._leave,
         )
-        self._inspection = Inspection(
+        inspection = Inspection(
             cluster,
             group,
             self._subscriptions,
@@ -171,6 +160,7 @@ class PushConsumer(ClosedByWith):
             Division(None if broadcasting else strategy, ordered, config.rebalance_interval),
             cluster.clock,
         )
+        self._requests = BrokerRequests(group, self._rebalancer, self._pump, inspection)
         self._turn = threading.Lock()
         self._started = False
 
@@ -257,28 +247,6 @@ class PushConsumer(ClosedByWith):
             return Listening(call, give_back(ways))
         pause_ms = config.suspend_current_queue_time_millis
         return Locked(Listening(call, hold_up(ways, max_times, pause_ms)), self._cluster.clock)
-
-    def _asked(self, address: str, command: Command, body: memoryview) -> Answer:
-        """What brokers ask, on a reader thread: nothing may wait here."""
-        match command.code:
-            case RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
-                self._rebalancer.wake()
-            case RequestCode.RESET_CONSUMER_CLIENT_OFFSET:
-                reset = from_fields(command.fields, ResetOffsetToClientRequestHeader)
-                if reset.group == self.group:
-                    self._pump.reset(ResetOffsetBody.decode(body).offsetTable)
-            case RequestCode.GET_CONSUMER_RUNNING_INFO:
-                info = from_fields(command.fields, GetConsumerRunningInfoRequestHeader)
-                return self._inspection.running_info(info.consumerGroup, with_threads=bool(info.jstackEnable))
-            case RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT:
-                status = from_fields(command.fields, ConsumerStatusRequestHeader)
-                return self._inspection.status(status.group, status.topic)
-            case RequestCode.CONSUME_MESSAGE_DIRECTLY:
-                direct = from_fields(command.fields, ConsumeMessageDirectlyRequestHeader)
-                return self._inspection.consume_directly(direct.consumerGroup, bytes(body), direct.brokerName or "")
-            case _:
-                raise NotSupported(f"request type {command.code} not supported")
-        return Reply()
 
     def _look_again(self, queue: MessageQueue, error: RmqError) -> None:
         """A queue that cannot be read may be gone, or its broker may have forgotten this member."""
