@@ -220,7 +220,7 @@ def test_while_a_flush_hangs_no_more_is_taken() -> None:
     answers, and all goes on."""
     bench = StoreBench(SYNC)
     bench.send("t", 0, b"first")
-    plan = bench.store.begin_flush()
+    plan = bench.store.flusher.begin()
     assert plan is not None
     for _ in range(2):
         bench.clock.advance(ms=SYNC.sync_flush_timeout)
@@ -230,7 +230,7 @@ def test_while_a_flush_hangs_no_more_is_taken() -> None:
         with pytest.raises(NotWritable, match="taken nothing for 5 s"):
             send("t", 0, b"late.")
     plan.run()
-    bench.store.finish_flush(plan)
+    bench.store.flusher.finish(plan)
     bench.send("t", 0, b"after")
     bench.store.flush()
     assert bench.bodies("t", 0) == [b"first", b"while", b"while", b"after"]
