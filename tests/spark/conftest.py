@@ -11,7 +11,13 @@ from pyspark.sql import SparkSession
 
 from rmqspark.client.admin import AdminClient
 from rmqspark.client.cluster.cluster_client import ClusterClient
+from rmqspark.client.producer import Producer
+from rmqspark.client.pull_consumer import PullConsumer
+from rmqspark.client.sending.outgoing import SendConfig
+from rmqspark.model import Message, SendStatus
 from rmqspark.testing import cluster
+
+from .kills.traffic import everything
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -21,6 +27,7 @@ if TYPE_CHECKING:
 
     from rmqspark.testing import LocalCluster
 
+AS_IT_IS = SendConfig(compress_msg_body_over_howmuch=0)
 _numbers = itertools.count(1)
 
 
@@ -56,13 +63,22 @@ class Topic:
         writer = frame.write.format("rmq").option("namesrv", self.namesrv).option("topic", self.name)
         writer.options(**_spelled(options)).mode("append").save()
 
-    def send(self, *bodies: str, **columns: str) -> None:
-        """One message per body through the sink; `columns` are the same for all, as `tags="paid"`."""
-        frame = self.spark.createDataFrame([(body, *columns.values()) for body in bodies], ["body", *columns])
-        self.write(frame.coalesce(1))
+    def send(self, *bodies: str, queue: int | None = None, **fields: Any) -> None:
+        """One message per body, to the topic's queues in turn from the first on, or to one of them; `fields` are the
+        same for all, as `tags="paid"`. From a plain client: Spark takes a second, and other tests try its sink."""
+        with AdminClient(self.namesrv) as admin, Producer(self.namesrv, config=AS_IT_IS) as producer:
+            queues = admin.queues(self.name)
+            for number, body in enumerate(bodies):
+                place = queues[number % len(queues) if queue is None else queue]
+                receipt = producer.send(Message(self.name, body.encode(), **fields), queue=place)
+                assert receipt.status is SendStatus.OK
 
     def bodies(self) -> list[str]:
-        return sorted(bytes(row.body).decode() for row in self.read("body binary").collect())
+        """Of all messages, as a plain client reads them."""
+        with AdminClient(self.namesrv) as admin, PullConsumer(self.namesrv) as consumer:
+            queues = admin.topic(self.name).queues
+            messages = [each for queue in queues for each in everything(consumer, queue.queue, queue.max_offset)]
+        return sorted(message.body.decode() for message in messages)
 
     def stored_bytes(self) -> dict[tuple[int, int], int]:
         """What each message takes in the broker's log, by queue and offset."""

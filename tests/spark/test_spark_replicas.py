@@ -58,7 +58,7 @@ def test_a_query_reads_on_from_the_slave_and_again_from_the_master(mq: LocalClus
     assert run(topic.stream(startingOffsets="earliest", maxOffsetsPerTrigger=1)).bodies == ["a", "b"]
     topic.send("c", "d")
     mq.stop_broker("broker-a")
-    assert topic.bodies() == ["a", "b", "c", "d"]
+    assert sorted(bytes(row.body) for row in topic.read().collect()) == [b"a", b"b", b"c", b"d"]
     assert run(topic.stream(startingOffsets="earliest")).bodies == ["c", "d"]
     mq.start_broker("broker-a")
     send_once(topic.namesrv, topic.name, "e")

@@ -70,21 +70,16 @@ def test_times_of_single_topics_bound_a_batch(topic: Topic) -> None:
 def test_a_stream_starts_at_a_time_of_its_topic(topic: Topic, run: Run) -> None:
     """startingOffsetsByTimestamp: a queue whose messages are all older is an error, or with
     startingOffsetsByTimestampStrategy=latest read from its end."""
-    send(topic, ("early", 0), ("early", 1))
+    topic.send("early", "early")
     middle_ms = 1 + max(int(row.storeTimestamp.timestamp() * 1000) for row in topic.read().collect())
-    send(topic, ("late", 0))
+    topic.send("late", queue=0)
     times = json.dumps({topic.name: middle_ms})
     with pytest.raises(StreamingQueryException, match=f"{topic.name}/broker-a/1 has no message stored at or after"):
         run(topic.stream(startingOffsetsByTimestamp=times))
     latest = {"startingOffsetsByTimestamp": times, "startingOffsetsByTimestampStrategy": "latest"}
     assert run(topic.stream(**latest)).bodies == ["late"]
-    send(topic, ("new", 1))
+    topic.send("new", queue=1)
     assert run(topic.stream(**latest)).bodies == ["new"]
-
-
-def send(topic: Topic, *rows: tuple[str, int]) -> None:
-    """Bodies, each to a queue."""
-    topic.write(topic.spark.createDataFrame(rows, "body string, queueId int").coalesce(1), partitioner="column")
 
 
 def test_so_many_messages_before_the_end(topic: Topic, run: Run, rmq_spark: SparkSession) -> None:
