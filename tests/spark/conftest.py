@@ -16,6 +16,7 @@ from rmqspark.client.pull_consumer import PullConsumer
 from rmqspark.client.sending.outgoing import SendConfig
 from rmqspark.model import Message, SendStatus
 from rmqspark.testing import cluster
+from rmqspark.testing.spark import local_session
 
 from .kills.traffic import everything
 
@@ -35,6 +36,15 @@ _numbers = itertools.count(1)
 def mq() -> Iterator[LocalCluster]:
     with cluster() as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def rmq_spark() -> Iterator[SparkSession]:
+    """The one of the package, whose queries share their Python processes. By default each streaming query has a session
+    of its own with its own files, and so its own processes for each kind of work: to start them is most of a test."""
+    session = local_session(builder=SparkSession.builder.config("spark.sql.artifact.isolation.enabled", "false"))
+    yield session
+    session.stop()
 
 
 @pytest.fixture
