@@ -35,7 +35,7 @@ test: need-java $(READY) $(VENV)/compiled-spark ## all tests but those that need
 # Spark with PySpark's modules compiled, for tests alone: who measures has Spark as pip installs it.
 COMPILED_SPARK := $(VENV)/compiled-spark
 # Where tests with Spark are: to look at all others, too, takes both cores ten seconds.
-SPARK_TESTS := tests/spark tests/integration/cli/test_cli_up_demo.py tests/integration/examples tests/integration/fixtures
+SPARK_TESTS := tests/spark tests/integration/cli/test_cli_up_demo.py tests/integration/examples
 # Where all tests need Spark, Java or a browser: to look at them for nothing takes both cores three seconds.
 PASSED_OVER := $(addprefix --ignore=tests/,spark java browser)
 
