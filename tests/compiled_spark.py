@@ -2,7 +2,8 @@
 
 Spark starts some processes for every query, and each compiles PySpark out of a zip file of sources: a quarter of what
 tests with Spark cost. `rmq doctor --compile-pyspark` would mend that where PySpark is installed, and for whoever
-measures there as well; here it is done to a copy of the one file, among links to all others.
+measures there as well. Here a directory stands in the place of that file, among links to all others: Python finds the
+modules there as it finds any, compiled, and a fourth quicker than in a zip file.
 """
 
 from __future__ import annotations
@@ -12,8 +13,6 @@ import sys
 from pathlib import Path
 
 import pyspark
-
-from rmqspark.cli.pyspark_zip import compile_modules
 
 PLACE = Path("python", "lib", "pyspark.zip")
 
@@ -26,8 +25,8 @@ def make_home(home: Path, installed: Path) -> None:
         for path in (installed / part).iterdir():
             if path.relative_to(installed) not in PLACE.parents and part / path.name != PLACE:
                 (home / part / path.name).symlink_to(path)
-    shutil.copy2(installed / PLACE, home / PLACE)
-    compile_modules(home / PLACE)
+    (home / PLACE).mkdir()
+    (home / PLACE / "pyspark").symlink_to(installed)
 
 
 if __name__ == "__main__":
