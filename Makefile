@@ -17,7 +17,7 @@ export PYSPARK_DRIVER_PYTHON = $(CURDIR)/$(BIN)/python
 # `make soak SECONDS=60`. bash has a variable SECONDS of its own, so only one from the command line counts.
 SECONDS_OF_SOAK := $(if $(filter command line,$(origin SECONDS)),$(SECONDS),1800)
 
-.PHONY: help setup demo test check check-types check-names check-rest fix bench soak interop browser clean need-python need-java
+.PHONY: help setup demo test test-others check check-types check-names check-rest fix bench soak interop browser clean need-python need-java
 
 help: ## what there is
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,12 +27,16 @@ setup: $(READY) ## one virtual environment, .venv, with everything in it
 demo: need-java $(READY) ## 336,776 flights through a queue and Spark, killed on the way, compared with pandas
 	@$(BIN)/rmq demo
 
-# Three at a time on two cores, for many tests wait for processes and disks; with Spark, whose tests do not, two.
-test: need-java $(READY) $(VENV)/compiled-spark ## all tests but those that need a Java client or a browser, or measure
-	@$(BIN)/python -m pytest -q -n 3 --dist worksteal -m "not spark and not java and not benchmark and not browser" $(PASSED_OVER)
+# Three at a time on two cores, for many tests wait for processes and disks; with Spark, whose tests do not, two. What
+# these need is made beside the others.
+test: need-java $(READY) ## all tests but those that need a Java client or a browser, or measure
+	@$(MAKE) --no-print-directory --keep-going -j 2 test-others $(COMPILED_SPARK)
 	@SPARK_HOME=$(CURDIR)/$(COMPILED_SPARK) $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "spark and not benchmark" $(SPARK_TESTS)
 
-# Spark with PySpark's modules compiled, for tests alone: who measures has Spark as pip installs it.
+test-others: $(READY)
+	@$(BIN)/python -m pytest -q -n 3 --dist worksteal -m "not spark and not java and not benchmark and not browser" $(PASSED_OVER)
+
+# Spark that starts quickly, for tests alone: who measures has Spark as pip installs it.
 COMPILED_SPARK := $(VENV)/compiled-spark
 # Where tests with Spark are: to look at all others, too, takes both cores ten seconds.
 SPARK_TESTS := tests/spark tests/integration/cli/test_cli_up_demo.py tests/integration/examples

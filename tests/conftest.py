@@ -7,6 +7,7 @@ import os
 import shlex
 import signal
 import time
+from pathlib import Path
 from random import SystemRandom
 from typing import TYPE_CHECKING
 
@@ -46,6 +47,9 @@ settings.load_profile("ci" if os.environ.get("CI") else "default")
 # For Spark's JVMs, those of processes that tests start too. No test measures, and none of these JVMs lives for long: to
 # compile with their second compiler and to collect garbage in parallel cost half of their processor time.
 _SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
+_CLASSES = Path(os.environ.get("SPARK_HOME", ""), "classes.jsa")  # of a home that compiled_spark.py has made
+if _CLASSES.is_file():
+    _SHORT_LIVED += f" -XX:SharedArchiveFile={_CLASSES}"
 _SPARK = {
     # A Python worker of Spark that dies of native code tells where it was, in the error that Spark raises.
     "spark.python.worker.faulthandler.enabled": "true",
