@@ -91,7 +91,7 @@ $(READY): pyproject.toml constraints.txt Makefile | need-python
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install -q -c constraints.txt pip
 	@$(BIN)/python -m pip install -q --no-compile -c constraints.txt -e '.[admin,spark,delta,demo]' --group dev
-	@$(BIN)/python -m compileall -qq -j 2 $(VENV)/lib || true # pip would on one core; a file for another Python is no harm
+	@$(BIN)/python -m compileall -qq -j 2 -x '/tests?/' $(VENV)/lib || true # pip would on one core; a file for another Python is no harm
 	@touch $@
 
 need-python:
