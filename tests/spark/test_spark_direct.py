@@ -91,12 +91,14 @@ def test_a_store_that_is_not_the_brokers_is_not_read(rmq_spark: SparkSession, tm
 
 @contextmanager
 def in_the_place_of(store: Path, other: Path) -> Iterator[None]:
-    """The path of a store leads to another one; whoever has its files open still has them."""
-    kept = store.with_name("kept")
+    """The path of a store leads to another one; whoever has its files open still has them. The two change places in one
+    step each way, for the broker goes on writing files by their names."""
+    kept, another = store.with_name("kept"), store.with_name("another")
+    shutil.copytree(other, another)
     store.rename(kept)
-    shutil.copytree(other, store)
+    another.rename(store)
     try:
         yield
     finally:
-        shutil.rmtree(store)
+        store.rename(another)
         kept.rename(store)
