@@ -80,6 +80,7 @@ class Rebalancer:
         self._clock = clock
         self._held: dict[MessageQueue, ProcessQueue] = {}
         self._leaving: dict[MessageQueue, Leaving] = {}
+        self._begun: set[MessageQueue] = set()  # all that were ever held
         self._refused: set[MessageQueue] = set()  # could not be begun with
         self._taking: list[MessageQueue] = []  # locked, and not with the pump yet
         self._changed = threading.Condition()
@@ -204,15 +205,21 @@ class Rebalancer:
         locked_until = Instant.now(self._clock).later(LOCK_LIVE_MS)
         if self._division.is_ordered:
             take = self._taking = self._lock(take, locked_until)
-        for queue, start in self._starts.of(take, self._subscriptions, self._lookout.is_later).items():
+        for queue, start in self._starts.of(take, self._subscriptions, self._is_later).items():
             if isinstance(start, int):
                 held = self._held[queue] = ProcessQueue(queue, start, self._clock.monotonic_ms())
                 held.locked_until = locked_until
+                self._begun.add(queue)
                 self._pump.hold(held)
             elif self._division.is_ordered:
                 self._membership.unlock(queue)  # or nobody had it for a minute, should another round not come to it
             self._note_start(queue, start)
         self._taking = []
+
+    def _is_later(self, queue: MessageQueue) -> bool:
+        """Whether all of it is new to the group. So it is where this member has held the queue and no broker knows how
+        far: its topic was deleted since, or is in another store, and came back before anything told so."""
+        return queue in self._begun or self._lookout.is_later(queue)
 
     def _note_start(self, queue: MessageQueue, start: int | RmqError) -> None:
         """One that cannot be begun with is told once, and tried again with every round."""

@@ -71,6 +71,24 @@ def create_topic(one: LocalCluster) -> None:
         admin.create_topic("orders", queues=1)
 
 
+@pytest.mark.parametrize("ordered", [False, True])
+def test_nothing_is_left_out_of_a_topic_that_was_away(one: LocalCluster, ordered: bool) -> None:
+    """What it has by the time a member finds it again, whose group begins with the latest messages."""
+    create_topic(one)
+    heard, config = Listener(), replace(QUICK, rebalance_interval=2_000)
+    with PushConsumer(one.namesrv, GROUP, listener=heard, config=config, ordered=ordered) as consumer:
+        consumer.subscribe("orders")
+        send(one, "a")
+        heard.wait(1)
+        replace_store(one)
+        wait_until(
+            lambda: all(held.topic != "orders" for held in consumer.assignment), "it sees that the topic is gone"
+        )
+        create_topic(one)
+        send(one, "b", "c")
+        assert heard.wait(3) == ["a", "b", "c"]
+
+
 @pytest.mark.parametrize("how", [{}, {"ordered": True}, {"broadcasting": True}], ids=str)
 @pytest.mark.parametrize("count", [2, 9])
 def test_a_push_consumer_reads_another_store_from_its_beginning(
