@@ -64,7 +64,8 @@ def fill(spark: SparkSession, side: Side, rows: int, body_bytes: int, given: Giv
     """A topic `source` of equal bodies."""
     side.create_topic(spark, TOPIC, queues or given.queues)
     with limited(given.timeout, f"filling {side.name}"):
-        side.write(spark.range(rows).selectExpr(f"cast(repeat('x', {body_bytes}) AS binary) AS body"), TOPIC)
+        bodies = spark.range(rows).selectExpr(f"cast(repeat('x', {body_bytes}) AS binary) AS body")
+        side.write(bodies, TOPIC, **side.filling)
     progress(f"{side.name} has {rows:,} rows of {body_bytes} bytes")
 
 

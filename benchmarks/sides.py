@@ -10,7 +10,7 @@ from __future__ import annotations
 import tempfile
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from empty_edge import EmptyEdge
 from kafka import connector_jars, kafka
@@ -40,6 +40,7 @@ class Side(Protocol):
     name: str
     address: str
     tries: int  # of a run
+    filling: ClassVar[Mapping[str, str]]  # options of writes that nobody times, so that they come through at once
 
     def create_topic(self, spark: SparkSession, topic: str, partitions: int) -> None: ...
 
@@ -70,6 +71,7 @@ class Rmqspark:
 
     name = "rmqspark"
     tries = 1
+    filling: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -121,6 +123,7 @@ class Kafka:
 
     name = "kafka"
     tries = 3
+    filling: ClassVar[Mapping[str, str]] = {"kafka.enable.idempotence": "false"}
 
     def __init__(self, address: str) -> None:
         self.address = address

@@ -40,7 +40,7 @@ from turns import Way, in_turns, limited
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
 SOURCE = "source"
@@ -184,13 +184,15 @@ class Bench:
     def _fill(self, side: Side, rows: int, topic: str = SOURCE) -> None:
         side.create_topic(self._spark, topic, self._given.queues)
         with limited(self._given.timeout, "filling the source"):
-            self._write(Path("", side, {}), topic, rows)
+            side.write(self._bodies(rows), topic, **side.filling)
 
     def _write(self, path: Path, topic: str, rows: int) -> None:
         """A batch job; with a transactional id its version is the number of the run."""
         version = {"transactionVersion": self._runs} if path.options else {}
-        frame = self._spark.range(rows).selectExpr(f"cast(repeat('x', {self._given.body_bytes}) AS binary) AS body")
-        path.side.write(frame, topic, **path.options, **version)
+        path.side.write(self._bodies(rows), topic, **path.options, **version)
+
+    def _bodies(self, rows: int) -> DataFrame:
+        return self._spark.range(rows).selectExpr(f"cast(repeat('x', {self._given.body_bytes}) AS binary) AS body")
 
     def _copy_few(self, path: Path) -> None:
         """The same path over few rows."""
