@@ -61,7 +61,7 @@ async def serving(app: FastAPI, config: AdminConfig) -> AsyncIterator[str]:
 
 
 class _Server(uvicorn.Server):
-    """Signals are `cli.serving`'s, and so is the end of the process."""
+    """Signals are `cli.servers.serving`'s, and so is the end of the process."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         try:

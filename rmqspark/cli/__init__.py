@@ -1,1 +1,1 @@
-"""The command line rmq."""
+"""The command line rmq: `verbs.py` says where each verb is, `terminal/` has what all of them have in common."""

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rmqspark.cli.commands import VerbGroup
-from rmqspark.cli.options import Json, Namesrv, Yes, confirm
-from rmqspark.cli.output import print_json, print_table
-from rmqspark.cli.silent import telling
+from rmqspark.cli.terminal.commands import VerbGroup
+from rmqspark.cli.terminal.options import Json, Namesrv, Yes, confirm
+from rmqspark.cli.terminal.output import print_json, print_table
+from rmqspark.cli.terminal.silent import telling
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from rmqspark.cli.main import give_up, told_or
-from rmqspark.cli.options import Json, Namesrv
-from rmqspark.cli.output import fits_terminal, print_json, print_table, safe
+from rmqspark.cli.terminal.giving_up import give_up, told_or
+from rmqspark.cli.terminal.options import Json, Namesrv
+from rmqspark.cli.terminal.output import fits_terminal, print_json, print_table, safe
 from rmqspark.display import time_text
 from rmqspark.errors import InvalidArgument, NotFound, RmqError
 from rmqspark.protocol.bodies.txn import OutputRange

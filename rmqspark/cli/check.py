@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
 import typer
 from typer.exceptions import TyperException
 
-from rmqspark.cli.commands import Group, VerbGroup
-from rmqspark.cli.options import Expect, Json, Namesrv
-from rmqspark.cli.output import complain, json_text, print_json, safe
-from rmqspark.cli.streams import discard_output
+from rmqspark.cli.terminal.commands import Group, VerbGroup
+from rmqspark.cli.terminal.options import Expect, Json, Namesrv
+from rmqspark.cli.terminal.output import complain, json_text, print_json, safe
+from rmqspark.cli.terminal.streams import discard_output
 from rmqspark.cli.thresholds import EXIT_CODES, OK, UNKNOWN, Thresholds, worst
 from rmqspark.clock import SystemClock
 from rmqspark.errors import GroupNotFound, RmqError

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from rmqspark.cli.commands import VerbGroup
-from rmqspark.cli.options import Expect, Json, Namesrv
-from rmqspark.cli.output import print_json, print_table, safe
 from rmqspark.cli.slaves import SLAVE_COLUMNS, slave_document, slave_row
+from rmqspark.cli.terminal.commands import VerbGroup
+from rmqspark.cli.terminal.options import Expect, Json, Namesrv
+from rmqspark.cli.terminal.output import print_json, print_table, safe
 from rmqspark.cli.thresholds import EXIT_CODES
 from rmqspark.errors import Unreachable
 from rmqspark.words import counted, duration, size

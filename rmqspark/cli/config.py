@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from rmqspark.cli.commands import VerbGroup
-from rmqspark.cli.options import Json, Namesrv, Yes, confirm
-from rmqspark.cli.output import print_facts, print_json, print_table, safe
+from rmqspark.cli.terminal.commands import VerbGroup
+from rmqspark.cli.terminal.options import Json, Namesrv, Yes, confirm
+from rmqspark.cli.terminal.output import print_facts, print_json, print_table, safe
 from rmqspark.errors import Conflict, InvalidArgument
 from rmqspark.settings import snake_case, unknown_setting
 

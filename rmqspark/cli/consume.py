@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rmqspark.cli.formats import as_object, compile_format
-from rmqspark.cli.options import Json, Namesrv
-from rmqspark.cli.output import json_text, safe
+from rmqspark.cli.messages.formats import as_object, compile_format
+from rmqspark.cli.terminal.options import Json, Namesrv
+from rmqspark.cli.terminal.output import json_text, safe
 from rmqspark.client.browsing.spans import readable_queues, resolve
 from rmqspark.client.moments import (
     EARLIEST,

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from rmqspark.cli.commands import VerbGroup
-from rmqspark.cli.contexts import Context, Contexts, contexts_file
-from rmqspark.cli.options import Json, Yes, confirm
-from rmqspark.cli.output import print_facts, print_json, print_table
+from rmqspark.cli.terminal.commands import VerbGroup
+from rmqspark.cli.terminal.contexts import Context, Contexts, contexts_file
+from rmqspark.cli.terminal.options import Json, Yes, confirm
+from rmqspark.cli.terminal.output import print_facts, print_json, print_table
 from rmqspark.client.cluster.addresses import VARIABLES
 from rmqspark.errors import InvalidArgument, NotFound
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rmqspark.cli.commands import VerbGroup
-from rmqspark.cli.formats import as_object
-from rmqspark.cli.options import Json, Namesrv, Yes, confirm
-from rmqspark.cli.output import print_json, print_table
-from rmqspark.cli.progress import counting
-from rmqspark.cli.silent import telling
+from rmqspark.cli.messages.formats import as_object
+from rmqspark.cli.terminal.commands import VerbGroup
+from rmqspark.cli.terminal.options import Json, Namesrv, Yes, confirm
+from rmqspark.cli.terminal.output import print_json, print_table
+from rmqspark.cli.terminal.progress import counting
+from rmqspark.cli.terminal.silent import telling
 from rmqspark.client.moments import time_span
 from rmqspark.clock import SystemClock
 from rmqspark.display import time_text

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rmqspark.cli.admin_libraries import check_installed
-from rmqspark.cli.java import LEAST, REMEDY, find_java
-from rmqspark.cli.options import Json, Namesrv
-from rmqspark.cli.output import print_json, safe
-from rmqspark.cli.probe import probe
+from rmqspark.cli.machine.admin_libraries import check_installed
+from rmqspark.cli.machine.java import LEAST, REMEDY, find_java
+from rmqspark.cli.machine.probe import probe
+from rmqspark.cli.terminal.options import Json, Namesrv
+from rmqspark.cli.terminal.output import print_json, safe
 from rmqspark.errors import MissingExtra
 from rmqspark.remoting.address import parse_address
 
@@ -152,7 +152,7 @@ def _worker_interpreter() -> Iterator[Finding]:
 
 
 def _pyspark_zip() -> Iterator[Finding]:
-    from rmqspark.cli.pyspark_zip import is_compiled, pyspark_zip
+    from rmqspark.cli.machine.pyspark_zip import is_compiled, pyspark_zip
 
     file = pyspark_zip()
     if file is None:
@@ -165,7 +165,7 @@ def _pyspark_zip() -> Iterator[Finding]:
 
 
 def _compile_pyspark() -> None:
-    from rmqspark.cli.pyspark_zip import compile_modules, pyspark_zip
+    from rmqspark.cli.machine.pyspark_zip import compile_modules, pyspark_zip
     from rmqspark.errors import NotFound
 
     file = pyspark_zip()

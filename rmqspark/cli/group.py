@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rmqspark.cli.commands import VerbGroup
 from rmqspark.cli.group_change import delete, reset
-from rmqspark.cli.options import Json, Namesrv
-from rmqspark.cli.output import print_json, print_table, safe
-from rmqspark.cli.silent import telling
+from rmqspark.cli.terminal.commands import VerbGroup
+from rmqspark.cli.terminal.options import Json, Namesrv
+from rmqspark.cli.terminal.output import print_json, print_table, safe
+from rmqspark.cli.terminal.silent import telling
 from rmqspark.clock import SystemClock
 from rmqspark.words import counted
 

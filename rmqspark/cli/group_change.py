@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rmqspark.cli.options import Json, Namesrv, Yes, confirm
-from rmqspark.cli.output import print_json, print_table
+from rmqspark.cli.terminal.options import Json, Namesrv, Yes, confirm
+from rmqspark.cli.terminal.output import print_json, print_table
 from rmqspark.words import counted
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rmqspark.cli.formats import as_object
-from rmqspark.cli.options import Json, Namesrv
-from rmqspark.cli.output import print_facts, print_json, print_table, safe
+from rmqspark.cli.messages.formats import as_object
+from rmqspark.cli.terminal.options import Json, Namesrv
+from rmqspark.cli.terminal.output import print_facts, print_json, print_table, safe
 from rmqspark.display import exact_time
 
 if TYPE_CHECKING:

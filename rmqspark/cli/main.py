@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import signal
 import sys
-from contextlib import contextmanager
-from errno import EDQUOT, ENOSPC
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from rmqspark import __version__
-from rmqspark.cli.streams import READER_GONE, discard_output, open_closed_streams, print_utf8
+from rmqspark.cli.terminal.giving_up import give_up, give_up_for
+from rmqspark.cli.terminal.streams import READER_GONE, discard_output, open_closed_streams, print_utf8
 from rmqspark.errors import Conflict, InvalidArgument, NotThereYet, RmqError
-from rmqspark.words import os_error_story
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 def main() -> None:
@@ -38,8 +33,7 @@ def main() -> None:
         discard_output()
         sys.exit(READER_GONE)
     except OSError as error:
-        discard_output()
-        give_up(os_error_story(error), _advice(error), exit_code=1)
+        give_up_for(error, exit_code=1)
     except KeyboardInterrupt:
         sys.exit(130)
 
@@ -54,32 +48,3 @@ def _put_away_when_told_to_end() -> None:
 
 def _end(number: int, frame: object) -> NoReturn:
     sys.exit(128 + number)
-
-
-def give_up(message: str, hint: str, *, exit_code: int) -> NoReturn:
-    """Says what went wrong and how to mend it, and ends the process."""
-    from rmqspark.cli.output import complain
-
-    complain(f"Error: {message}")
-    if hint:
-        complain(f"  {hint}")
-    sys.exit(exit_code)
-
-
-@contextmanager
-def told_or(exit_code: int) -> Iterator[None]:
-    """What the block prints is out at its end, or the process ends with this code: where 1 is a finding, a disk that is
-    full is none. A reader that has gone is `verbs`' to tell."""
-    try:
-        yield
-        sys.stdout.flush()
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        discard_output()
-        give_up(os_error_story(error), _advice(error), exit_code=exit_code)
-
-
-def _advice(error: OSError) -> str:
-    is_full = error.errno in (ENOSPC, EDQUOT)
-    return "The disk is full: make room on it, or use another place." if is_full else ""

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rmqspark.cli.commands import VerbGroup
 from rmqspark.cli.consume import asked_range
-from rmqspark.cli.formats import as_object
 from rmqspark.cli.journey import journey
-from rmqspark.cli.options import Json, Namesrv
-from rmqspark.cli.output import print_facts, print_json, print_table, safe
+from rmqspark.cli.messages.formats import as_object
+from rmqspark.cli.terminal.commands import VerbGroup
+from rmqspark.cli.terminal.options import Json, Namesrv
+from rmqspark.cli.terminal.output import print_facts, print_json, print_table, safe
 from rmqspark.client.browsing.in_time_order import in_time_order
 from rmqspark.client.browsing.spans import spans
 from rmqspark.client.moments import EARLIEST, LATEST, time_span

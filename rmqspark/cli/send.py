@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from rmqspark.cli.message_files import lines, read_file
-from rmqspark.cli.options import IgnoreUnknown, Json, Namesrv
-from rmqspark.cli.output import safe
-from rmqspark.cli.places import naming
-from rmqspark.cli.sending import Addressed, send_all
+from rmqspark.cli.messages.files import lines, read_file
+from rmqspark.cli.messages.places import naming
+from rmqspark.cli.messages.sending import Addressed, send_all
+from rmqspark.cli.terminal.options import IgnoreUnknown, Json, Namesrv
+from rmqspark.cli.terminal.output import safe
 from rmqspark.errors import InvalidArgument
 from rmqspark.model import Message, SendReceipt
 from rmqspark.options import duration_ms, integer
@@ -116,7 +116,7 @@ def _messages(
 
 
 def _from_stdin(topic: str, template: str | None) -> Iterator[Addressed]:
-    from rmqspark.cli.formats import compile_input
+    from rmqspark.cli.messages.formats import compile_input
 
     if sys.stdin.isatty():
         print("One message a line; Ctrl-D ends.", file=sys.stderr)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rmqspark.cli.commands import VerbGroup
 from rmqspark.cli.group_change import reset
-from rmqspark.cli.options import Json, Namesrv, Yes
-from rmqspark.cli.output import print_facts, print_json, print_table, safe
-from rmqspark.cli.silent import telling
+from rmqspark.cli.terminal.commands import VerbGroup
+from rmqspark.cli.terminal.options import Json, Namesrv, Yes
+from rmqspark.cli.terminal.output import print_facts, print_json, print_table, safe
+from rmqspark.cli.terminal.silent import telling
 from rmqspark.errors import Conflict
 from rmqspark.words import counted, duration, size
 

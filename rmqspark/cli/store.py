@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from rmqspark.cli.commands import VerbGroup
-from rmqspark.cli.main import told_or
-from rmqspark.cli.options import Json, said_path
-from rmqspark.cli.output import complain, print_facts, print_json, print_table, safe
+from rmqspark.cli.terminal.commands import VerbGroup
+from rmqspark.cli.terminal.giving_up import told_or
+from rmqspark.cli.terminal.options import Json, said_path
+from rmqspark.cli.terminal.output import complain, print_facts, print_json, print_table, safe
 from rmqspark.display import exact_time
 from rmqspark.words import counted, os_error_story
 

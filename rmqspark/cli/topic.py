@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rmqspark.cli.commands import VerbGroup
-from rmqspark.cli.options import Json, Namesrv, Yes, confirm
-from rmqspark.cli.output import print_json, print_table, safe
-from rmqspark.cli.silent import telling
+from rmqspark.cli.terminal.commands import VerbGroup
+from rmqspark.cli.terminal.options import Json, Namesrv, Yes, confirm
+from rmqspark.cli.terminal.output import print_json, print_table, safe
+from rmqspark.cli.terminal.silent import telling
 from rmqspark.cli.topic_files import export, import_, replay
 from rmqspark.cli.topic_schema import schema
 from rmqspark.display import time_text

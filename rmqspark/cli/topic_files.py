@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rmqspark.cli.message_files import Recorded, read_file
-from rmqspark.cli.message_writers import writing
-from rmqspark.cli.options import IgnoreUnknown, Json, Namesrv, Yes, confirm, said_path
-from rmqspark.cli.output import print_json
-from rmqspark.cli.progress import counting
-from rmqspark.cli.sending import Addressed, send_all
+from rmqspark.cli.messages.files import Recorded, read_file
+from rmqspark.cli.messages.sending import Addressed, send_all
+from rmqspark.cli.messages.writers import writing
+from rmqspark.cli.terminal.options import IgnoreUnknown, Json, Namesrv, Yes, confirm, said_path
+from rmqspark.cli.terminal.output import print_json
+from rmqspark.cli.terminal.progress import counting
 from rmqspark.client.browsing.in_time_order import in_time_order
 from rmqspark.client.browsing.spans import spans
 from rmqspark.client.moments import begin_and_end, time_span

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rmqspark.cli.options import Json, Namesrv
-from rmqspark.cli.output import print_json, safe
+from rmqspark.cli.terminal.options import Json, Namesrv
+from rmqspark.cli.terminal.output import print_json, safe
 from rmqspark.client.browsing.body_sampling import sampled
 from rmqspark.client.browsing.body_schema import ddl, one_case, type_name
 from rmqspark.errors import MessageNotFound, UnparsableBody

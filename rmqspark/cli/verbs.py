@@ -12,18 +12,18 @@ import typer
 from typer.main import get_command, get_group
 
 from rmqspark import __version__
-from rmqspark.cli.commands import Group, Verb
-from rmqspark.cli.options import CONTEXT
-from rmqspark.cli.streams import READER_GONE, discard_output
+from rmqspark.cli.terminal.commands import Group, Verb
+from rmqspark.cli.terminal.options import CONTEXT
+from rmqspark.cli.terminal.streams import READER_GONE, discard_output
 from rmqspark.errors import InvalidArgument
 
 # Where each verb is; as many of them as `rmq --help` lists, in its order.
 HOMES = {
-    "up": "rmqspark.cli.up:up",
-    "namesrv": "rmqspark.cli.servers:namesrv",
-    "broker": "rmqspark.cli.servers:broker",
-    "admin": "rmqspark.cli.admin:admin",
-    "demo": "rmqspark.cli.demo.run:demo",
+    "up": "rmqspark.cli.up.verb:up",
+    "namesrv": "rmqspark.cli.servers.namesrv:namesrv",
+    "broker": "rmqspark.cli.servers.broker:broker",
+    "admin": "rmqspark.cli.servers.admin:admin",
+    "demo": "rmqspark.cli.demo.verb:demo",
     "topic": "rmqspark.cli.topic:app",
     "send": "rmqspark.cli.send:send",
     "consume": "rmqspark.cli.consume:consume",
@@ -151,7 +151,7 @@ def root(
             raise InvalidArgument("--context is empty.", hint="Leave it out for the one in use: rmq context list.")
         ctx.meta[CONTEXT] = context
     if credentials is not None:
-        from rmqspark.cli.credentials import use_credentials
+        from rmqspark.cli.terminal.credentials import use_credentials
 
         use_credentials(credentials)
     if version:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from rich.console import Console
 
-from rmqspark.cli.demo.run import _run
+from rmqspark.cli.demo.verb import _run
 
 if TYPE_CHECKING:
     from pathlib import Path

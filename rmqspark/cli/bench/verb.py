@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rmqspark.cli.open_files import raise_limit
-from rmqspark.cli.options import Json, OwnNamesrv
-from rmqspark.cli.output import print_json, print_table, safe
+from rmqspark.cli.servers.open_files import raise_limit
+from rmqspark.cli.terminal.options import Json, OwnNamesrv
+from rmqspark.cli.terminal.output import print_json, print_table, safe
 from rmqspark.errors import InvalidArgument, Unreachable
 from rmqspark.remoting.access import OPEN
 from rmqspark.words import counted
@@ -140,7 +140,7 @@ def _running(namesrv: str | None) -> str | None:
 
 
 def _start_own(servers: ExitStack, words: tuple[str, ...]) -> str:
-    from rmqspark.cli.demo.queue import own_queue
+    from rmqspark.cli.up.own_queue import own_queue
 
     directory = servers.enter_context(tempfile.TemporaryDirectory(prefix="rmq-bench-", ignore_cleanup_errors=True))
     return servers.enter_context(own_queue(Path(directory) / "store", *words))

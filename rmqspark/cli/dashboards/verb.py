@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from rmqspark.cli.commands import VerbGroup
-from rmqspark.cli.options import Json, Yes, confirm, said_path
-from rmqspark.cli.output import print_json
+from rmqspark.cli.terminal.commands import VerbGroup
+from rmqspark.cli.terminal.options import Json, Yes, confirm, said_path
+from rmqspark.cli.terminal.output import print_json
 from rmqspark.errors import InvalidArgument
 
 app = VerbGroup(help="Grafana dashboards and Prometheus rules. Example: rmq dashboards export -o monitoring")

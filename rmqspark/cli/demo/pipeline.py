@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqspark.cli.demo.delta import delta_session
-from rmqspark.cli.sample.tied import tie
+from rmqspark.cli.processes.ending import tie
 
 if TYPE_CHECKING:
     from collections.abc import Callable

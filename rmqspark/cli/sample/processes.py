@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 
 import structlog
 
-from rmqspark.cli.java import REMEDY, find_java
-from rmqspark.cli.meanwhile import meanwhile
+from rmqspark.cli.machine.java import REMEDY, find_java
+from rmqspark.cli.processes.meanwhile import meanwhile
 from rmqspark.cli.sample.names import A_SECOND, GROUP, LARGE, LARGE_AMOUNT, QUERY, TOPIC
 
 log = structlog.get_logger("rmqspark.up")

@@ -7,7 +7,7 @@ import sys
 
 from pyspark.sql import SparkSession
 
-from rmqspark.cli.sample.ending import end_of_input
+from rmqspark.cli.processes.ending import end_of_input
 from rmqspark.cli.sample.names import LARGE, LARGE_AMOUNT, QUERY, QUERY_GROUP, TOPIC
 from rmqspark.source.lag import LagListener
 

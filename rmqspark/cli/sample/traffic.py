@@ -9,7 +9,7 @@ from itertools import count
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from rmqspark.cli.sample.ending import end_of_input
+from rmqspark.cli.processes.ending import end_of_input
 from rmqspark.cli.sample.names import A_SECOND, GROUP, TOPIC
 from rmqspark.client.admin import AdminClient
 from rmqspark.client.producer import Producer

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rmqspark.cli.options import Json, Namesrv
-from rmqspark.cli.output import json_text, print_json
+from rmqspark.cli.terminal.options import Json, Namesrv
+from rmqspark.cli.terminal.output import json_text, print_json
 from rmqspark.cli.top.view import Sort, document, frame_text
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from rmqspark.cli.output import safe, table_text
 from rmqspark.cli.slaves import SLAVE_COLUMNS, slave_document, slave_row
+from rmqspark.cli.terminal.output import safe, table_text
 from rmqspark.display import time_text
 from rmqspark.words import duration, size
 

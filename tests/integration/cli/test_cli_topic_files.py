@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from rmqspark.cli.sending import Addressed, send_all
+from rmqspark.cli.messages.sending import Addressed, send_all
 from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.client.producer import Producer
 from rmqspark.client.sending.delivery import send_status

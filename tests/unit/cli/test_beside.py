@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rmqspark.broker.config import BrokerConfig
-from rmqspark.cli.beside import check_they_can_talk, without_clients_switch
-from rmqspark.cli.setting_flags import Sources
+from rmqspark.cli.servers.setting_flags import Sources
+from rmqspark.cli.up.beside import check_they_can_talk, without_clients_switch
 from rmqspark.errors import InvalidArgument
 
 CERTIFICATE = {"tls_server_cert_path": "cert.pem"}

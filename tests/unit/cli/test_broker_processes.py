@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqspark.broker.config import BrokerConfig
-from rmqspark.cli.broker_order import BrokerOrder
-from rmqspark.cli.child_processes import how_it_ended
-from rmqspark.cli.child_reports import Report
-from rmqspark.cli.respawn import FIRST_PAUSE_MS, LONGEST_PAUSE_MS, STEADY_MS, Backoff
-from rmqspark.cli.servers import BrokerSettings
+from rmqspark.cli.processes.children import how_it_ended
+from rmqspark.cli.processes.reports import Report
+from rmqspark.cli.processes.respawn import FIRST_PAUSE_MS, LONGEST_PAUSE_MS, STEADY_MS, Backoff
+from rmqspark.cli.servers.making import BrokerSettings
+from rmqspark.cli.up.broker_order import BrokerOrder
 from rmqspark.remoting.limits import Limits
 from rmqspark.store.config import StoreConfig
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import typer
 
-from rmqspark.cli.commands import Verb
-from rmqspark.cli.contexts import Context, Contexts, contexts_file, namesrv_of_context
-from rmqspark.cli.options import CONTEXT, _namesrv, _own_namesrv
+from rmqspark.cli.terminal.commands import Verb
+from rmqspark.cli.terminal.contexts import Context, Contexts, contexts_file, namesrv_of_context
+from rmqspark.cli.terminal.options import CONTEXT, _namesrv, _own_namesrv
 from rmqspark.client.cluster.addresses import VARIABLES
 from rmqspark.errors import Conflict, InvalidArgument, NotFound
 

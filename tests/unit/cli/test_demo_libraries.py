@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from rmqspark.cli.demo import run
+from rmqspark.cli.demo import verb
 from rmqspark.errors import MissingExtra
 
 
-@pytest.mark.parametrize(("module", "library"), run._LIBRARIES.items())
+@pytest.mark.parametrize(("module", "library"), verb._LIBRARIES.items())
 def test_what_is_missing_is_named_with_the_extra_that_brings_it(
     module: str, library: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -20,7 +20,7 @@ def test_what_is_missing_is_named_with_the_extra_that_brings_it(
     def found(name: str) -> Any:
         return None if name == module else find_spec("json")
 
-    monkeypatch.setattr(run, "find_spec", found)
+    monkeypatch.setattr(verb, "find_spec", found)
     with pytest.raises(MissingExtra, match=f"{library} is not installed") as refused:
-        run.require_libraries()
+        verb.require_libraries()
     assert refused.value.extra == "demo"

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqspark.cli.demo.queue import UP_LOG
-from rmqspark.cli.demo.run import make_anew
+from rmqspark.cli.demo.verb import make_anew
+from rmqspark.cli.up.own_queue import UP_LOG
 from rmqspark.errors import InvalidArgument
 
 if TYPE_CHECKING:

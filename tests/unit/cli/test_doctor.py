@@ -6,9 +6,9 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rmqspark.cli import admin_libraries
 from rmqspark.cli.doctor import FOR_SPARK, examine
-from rmqspark.cli.java import Java, find_java
+from rmqspark.cli.machine import admin_libraries
+from rmqspark.cli.machine.java import Java, find_java
 
 if TYPE_CHECKING:
     import pytest

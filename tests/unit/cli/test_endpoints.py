@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqspark.cli.endpoints import ENDPOINTS, announced, claimed
+from rmqspark.cli.up.endpoints import ENDPOINTS, announced, claimed
 from rmqspark.errors import InvalidArgument, StoreError, StoreLocked
 
 if TYPE_CHECKING:

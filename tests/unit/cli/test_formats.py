@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from rmqspark.cli.formats import as_object, compile_format, compile_input, from_object
+from rmqspark.cli.messages.formats import as_object, compile_format, compile_input, from_object
 from rmqspark.errors import DecodeError, InvalidArgument
 from rmqspark.model import Message, MessageQueue, ReceivedMessage
 

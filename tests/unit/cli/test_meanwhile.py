@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from rmqspark.cli import child_processes
-from rmqspark.cli.child_processes import ChildProcess
-from rmqspark.cli.child_reports import Report
-from rmqspark.cli.meanwhile import meanwhile
+from rmqspark.cli.processes import children
+from rmqspark.cli.processes.children import ChildProcess
+from rmqspark.cli.processes.meanwhile import meanwhile
+from rmqspark.cli.processes.reports import Report
 from rmqspark.clock import SystemClock
 from rmqspark.errors import RmqError
 
@@ -107,7 +107,7 @@ def test_a_restart_for_which_the_system_has_no_process_is_tried_again(monkeypatc
             raise now
         return now
 
-    monkeypatch.setattr(child_processes.asyncio, "create_subprocess_exec", start)
+    monkeypatch.setattr(children.asyncio, "create_subprocess_exec", start)
 
     async def run() -> None:
         child, serves = ChildProcess(Order(), SystemClock()), asyncio.Event()

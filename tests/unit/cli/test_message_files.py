@@ -19,9 +19,9 @@ from pyarrow import parquet
 from rmqspark.admin.console import exports
 from rmqspark.admin.console.exports import as_csv, jsonl
 from rmqspark.admin.schemas.messages import MessageView
-from rmqspark.cli.formats import READ_COLUMNS, SOURCE_ONLY
-from rmqspark.cli.message_files import Recorded, read_file
-from rmqspark.cli.message_writers import writing
+from rmqspark.cli.messages.files import Recorded, read_file
+from rmqspark.cli.messages.formats import READ_COLUMNS, SOURCE_ONLY
+from rmqspark.cli.messages.writers import writing
 from rmqspark.cli.topic_files import at_pace
 from rmqspark.client.browsing.in_time_order import in_time_order
 from rmqspark.client.browsing.spans import Span
@@ -493,8 +493,8 @@ def test_what_is_exported_can_be_imported(suffix: str, body: bytes, tmp_path: Pa
 
 def test_a_file_may_be_larger_than_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is held of a table is bounded by bytes, and what was read is let go."""
-    monkeypatch.setattr("rmqspark.cli.message_writers._ROW_BYTES", 1 << 20)
-    monkeypatch.setattr("rmqspark.cli.parquet_rows._ROW_BYTES", 1 << 20)
+    monkeypatch.setattr("rmqspark.cli.messages.writers._ROW_BYTES", 1 << 20)
+    monkeypatch.setattr("rmqspark.cli.messages.parquet_rows._ROW_BYTES", 1 << 20)
     draw, before = random.Random(1), pa.total_allocated_bytes()
     _write_all(tmp_path / "f.parquet", (received(draw.randbytes(1 << 18)) for _ in range(64)))
     held = [pa.total_allocated_bytes() - before for _ in read_file(tmp_path / "f.parquet", None)]
@@ -506,7 +506,7 @@ def test_a_file_may_be_larger_than_memory(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_file_there_is_no_room_for(suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The disk's own words under the file's own name, whatever the writer makes of it, and nothing left behind."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    monkeypatch.setattr("rmqspark.cli.message_writers._ROWS", 1)
+    monkeypatch.setattr("rmqspark.cli.messages.writers._ROWS", 1)
     messages = [received(random.Random(1).randbytes(1 << 20))] * 3
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 18, before[1]))  # beyond it a write says EFBIG, as it may ENOSPC
     try:

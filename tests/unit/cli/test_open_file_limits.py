@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from structlog.testing import capture_logs
 
-from rmqspark.cli.open_files import limits_within, raised, store_within
+from rmqspark.cli.servers.open_files import limits_within, raised, store_within
 from rmqspark.remoting.limits import Limits
 from rmqspark.store.config import StoreConfig
 

@@ -11,8 +11,8 @@ import pytest
 
 from rmqspark.cli.group import describe as describe_group
 from rmqspark.cli.group import seconds_behind
-from rmqspark.cli.options import confirm
-from rmqspark.cli.output import (
+from rmqspark.cli.terminal.options import confirm
+from rmqspark.cli.terminal.output import (
     complain,
     fits_terminal,
     json_text,

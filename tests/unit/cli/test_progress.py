@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from rmqspark.cli import progress
-from rmqspark.cli.progress import counting
+from rmqspark.cli.terminal import progress
+from rmqspark.cli.terminal.progress import counting
 from rmqspark.testing.manual_clock import ManualClock
 
 

@@ -11,7 +11,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from rmqspark.cli.pyspark_zip import compile_modules, is_compiled, pyspark_zip
+from rmqspark.cli.machine.pyspark_zip import compile_modules, is_compiled, pyspark_zip
 from rmqspark.errors import InvalidArgument, NotWritable
 
 SOURCES = {

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import structlog
 
-from rmqspark.cli.serving import Libraries, configure_logs
+from rmqspark.cli.servers.serving import Libraries, configure_logs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,8 +8,8 @@ import pytest
 
 from rmqspark.admin.config import AdminConfig
 from rmqspark.broker.config import BrokerConfig
-from rmqspark.cli.rocketmq_settings import _NAMES, _REFUSED
-from rmqspark.cli.setting_flags import KINDS, Sources, read_config
+from rmqspark.cli.servers.rocketmq_settings import _NAMES, _REFUSED
+from rmqspark.cli.servers.setting_flags import KINDS, Sources, read_config
 from rmqspark.cli.verbs import LoadedVerbs
 from rmqspark.errors import InvalidArgument, NotThereYet
 from rmqspark.namesrv.config import NamesrvConfig

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-COMMAND = (sys.executable, "-m", "rmqspark.cli.sample.tied")
+COMMAND = (sys.executable, "-m", "rmqspark.cli.tied")
 
 
 def test_it_may_end_sooner_than_who_started_it() -> None:

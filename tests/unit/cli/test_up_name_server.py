@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from rmqspark.broker.config import BrokerConfig
-from rmqspark.cli.up import _namesrv_beside
+from rmqspark.cli.up.verb import _namesrv_beside
 from rmqspark.remoting.tls.settings import TlsServing
 
 

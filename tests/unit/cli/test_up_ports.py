@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rmqspark.broker.config import BrokerConfig
-from rmqspark.cli.servers import BrokerSettings
-from rmqspark.cli.up import _numbered
+from rmqspark.cli.servers.making import BrokerSettings
+from rmqspark.cli.up.verb import _numbered
 from rmqspark.errors import InvalidArgument
 from rmqspark.remoting.limits import Limits
 from rmqspark.store.config import StoreConfig

@@ -1,0 +1,1 @@
+"""What this machine has for servers and Spark: Java, PySpark, libraries."""

@@ -1,0 +1,2 @@
+"""Processes that `rmq` starts: what they are told, how they say that they serve, and what ends them, whatever becomes
+of who started them."""

@@ -1,0 +1,1 @@
+"""`rmq namesrv`, `rmq broker` and `rmq admin`, a server in the foreground each: settings, open files, signals."""
