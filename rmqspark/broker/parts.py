@@ -125,7 +125,6 @@ class Parts:
         self.coordination = coordination(given, store, tables, self.safety, self.appender, self.resolver, self.leases)
         self.leases.moving = self.coordination.following.moving
         self.orphaned_leases = OrphanedLeases(
-            config,
             store,
             tables,
             self.leases,

@@ -25,7 +25,6 @@ from rmqspark.protocol.headers.txn import TxnGroupOffsetsRequestHeader, TxnGroup
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 
-    from rmqspark.broker.config import BrokerConfig
     from rmqspark.broker.shared_groups.group_leases import GroupLeases
     from rmqspark.broker.state.locks import QueueLock
     from rmqspark.broker.tables import BrokerTables
@@ -48,7 +47,6 @@ class OrphanedLeases:
 
     def __init__(
         self,
-        config: BrokerConfig,
         store: MessageStore,
         tables: BrokerTables,
         leases: GroupLeases,
@@ -57,8 +55,6 @@ class OrphanedLeases:
         decided_here: Callable[[str, Collection[MessageQueue]], Awaitable[list[LeasedQueue]]],
         clock: Clock,
     ) -> None:
-        self._own_name = config.broker_name
-        self._retired = frozenset(config.retired)
         self._deletions = store.deletions
         self._locks = tables.locks
         self._leases = leases
@@ -113,12 +109,12 @@ class OrphanedLeases:
     async def _settle(self, coordinator: str, group: str, leases: Mapping[MessageQueue, QueueLock]) -> None:
         left = iter(leases.items())
         while piece := dict(islice(left, _QUEUES_OF_A_REQUEST)):
-            if coordinator not in self._retired:
+            if coordinator not in self._peers.retired:
                 self._move(group, await self._ask(coordinator, group, piece))
             self._locks.settle(group, piece)
 
     async def _ask(self, coordinator: str, group: str, queues: Collection[MessageQueue]) -> list[LeasedQueue]:
-        if coordinator == self._own_name:
+        if coordinator == self._peers.own_name:
             return await self._decided_here(group, queues)
         header, body = TxnGroupOffsetsRequestHeader(group), LeasedQueues([LeasedQueue(*queue) for queue in queues])
         answer = await self._peers.call(

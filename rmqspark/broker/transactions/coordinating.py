@@ -39,8 +39,6 @@ def coordination(
     config, store_config, clock = given.config, given.store_config, given.clock
     return Coordination(
         CoordinationConfig(
-            config.broker_name,
-            config.retired,
             max_open_ms=config.transaction_max_open * _MINUTE_MS,
             expiration_ms=config.transactional_id_expiration * _DAY_MS,
             max_decision_bytes=store_config.max_message_size - _RESTATED_GROWS_BYTES,
@@ -49,7 +47,7 @@ def coordination(
         store,
         given.files,
         clock,
-        peers=Peers(config.broker_name, given.name_servers, config.access),
+        peers=Peers(config.broker_name, given.name_servers, config.access, config.retired),
         append=appender.append_together,
         flush_to=safety.flushed,
         participant_here=participant_here,

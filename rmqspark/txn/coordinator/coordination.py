@@ -54,8 +54,6 @@ log = structlog.get_logger("rmqspark.txn")
 class CoordinationConfig:
     """What a coordinator can be told. Times in ms."""
 
-    broker_name: str
-    retired_brokers: tuple[str, ...]
     max_open_ms: int  # of uptime: a version of which no attempt was heard for so long is closed
     expiration_ms: int  # of uptime: an id that nobody has used for so long is forgotten
     max_decision_bytes: int  # with all its output ranges
@@ -88,9 +86,7 @@ class Coordination:
         self.ledger = Ledger()
         self.inputs = InputReports(max_event_bytes=config.max_decision_bytes)
         self.peers = peers
-        self._offsets = InputOffsets(
-            config.broker_name, commit_here, leases_here.make_safe, self.peers, config.retired_brokers
-        )
+        self._offsets = InputOffsets(commit_here, leases_here.make_safe, peers)
         self.journal = Journal(
             store,
             files,
@@ -101,11 +97,8 @@ class Coordination:
             max_decision_bytes=config.max_decision_bytes,
             restate_after_bytes=config.restate_after_bytes,
         )
-        self.owners = Owners(
-            config.broker_name, self.ledger, self.peers, config.retired_brokers, participant_here.newest_epoch
-        )
-        leases = InputLeases(config.broker_name, leases_here, self.peers)
-        self.following = following = Following(leases, self._offsets)
+        self.owners = Owners(self.ledger, peers, participant_here.newest_epoch)
+        self.following = following = Following(InputLeases(leases_here, peers), self._offsets)
         self.rollout = Rollout(self.ledger, self._participant, clock, self.journal.flushed, following.is_done)
         self.journal.replay()
         self.ledger.start()
@@ -123,7 +116,7 @@ class Coordination:
         self.rounds = Rounds(
             self.ledger, self.journal, self.rollout, following, self.coordinator.turns, clock, self.uptime
         )
-        self.reports = Reports(config.broker_name, self.ledger, self.journal.queue, self.rollout, self.uptime)
+        self.reports = Reports(peers.own_name, self.ledger, self.journal.queue, self.rollout, self.uptime)
         for pending in (pending for txn in self.ledger for pending in txn.pending):
             following.note_again(pending.decision)
 
@@ -170,23 +163,23 @@ class Coordination:
 
     def note_broker(self, name: str) -> None:
         """Remembers a broker that has been heard of. Raises NotWritable, TransactionError for one too many."""
-        if name == self._config.broker_name or name in self.ledger.peers:
+        if name == self.peers.own_name or name in self.ledger.peers:
             return
-        known = self.ledger.peers.keys() - self._config.retired_brokers
+        known = self.ledger.peers.keys() - self.peers.retired
         if len(known) >= MAX_PEERS or not 0 < len(name) <= MAX_TRANSACTIONAL_ID_LENGTH:
             raise TransactionError(f"Broker {name[:32]!r} is not one of this cluster, or one too many.")
         self.journal.record([PeerSeen(name)])
 
     async def meet(self, name: str) -> None:
         """Remembers a broker that is to be asked something later, once. Raises as `remember_broker`."""
-        if name != self._config.broker_name and name not in self.ledger.peers:
+        if name != self.peers.own_name and name not in self.ledger.peers:
             await self.remember_broker(name)
 
     async def remember_broker(self, name: str) -> None:
         """The same, of one that asks who owns an id, and may own it next: on the disk when this returns, so that this
         broker never takes the id without asking that one. A slave that follows this one asks name servers, too: that it
         has it is not waited for. TransactionError for one that no name server knows, too."""
-        if name != self._config.broker_name and name not in self.ledger.peers:
+        if name != self.peers.own_name and name not in self.ledger.peers:
             await self.peers.refresh()
             if name not in self.peers.names():
                 raise TransactionError(f"Broker {name[:32]!r} is not one of this cluster, as its name servers know it.")
@@ -222,8 +215,7 @@ class Coordination:
         self._leaves_brokers_out = refusal is not None
 
     def _participant(self, broker: str) -> ParticipantPort:
-        own_name = self._config.broker_name
-        return self._here if broker == own_name else RemoteParticipant(broker, own_name, self.peers)
+        return self._here if broker == self.peers.own_name else RemoteParticipant(broker, self.peers)
 
     def _apply(self, event: Event) -> None:
         if isinstance(event, InputReported):
@@ -233,7 +225,7 @@ class Coordination:
 
     def _alive(self) -> Iterable[Callable[[], Sequence[Event]]]:
         """All there is to restate: each gives its events when it is asked, none if it has gone meanwhile."""
-        brokers = [PeerSeen(name) for name in (self._config.broker_name, *self.ledger.peers)]
+        brokers = [PeerSeen(name) for name in (self.peers.own_name, *self.ledger.peers)]
         yield lambda: brokers
         for txn in self.ledger:
             yield partial(self.ledger.restated, txn.transactional_id)

@@ -60,8 +60,8 @@ class _Read(NamedTuple):
 class InputLeases:
     """Asks the brokers that hold the queues; `here` has those of this one."""
 
-    def __init__(self, own_name: str, here: LeasesHere, peers: Peers) -> None:
-        self._own_name = own_name
+    def __init__(self, here: LeasesHere, peers: Peers) -> None:
+        self._own_name = peers.own_name
         self._here = here
         self._peers = peers
         self._asked: Counter[tuple[str, MessageQueue]] = Counter()

@@ -27,7 +27,7 @@ from rmqspark.protocol.headers.consume import (
 from rmqspark.txn.coordinator.peers import unlisted
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Iterable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from rmqspark.model import MessageQueue
     from rmqspark.protocol.bodies.txn import InputRange
@@ -71,21 +71,17 @@ class _Move(NamedTuple):
 
 class InputOffsets:
     """What is still to be moved. `commit_here` moves a group behind a range of this broker, and raises what forbids
-    that, as TopicRemade; `make_safe` returns when that is there to stay. `retired` are brokers that never come back."""
+    that, as TopicRemade; `make_safe` returns when that is there to stay."""
 
     def __init__(
         self,
-        own_name: str,
         commit_here: Callable[[InputRange], None],
         make_safe: Callable[[], Awaitable[None]],
         peers: Peers,
-        retired: Collection[str] = (),
     ) -> None:
-        self._own_name = own_name
         self._commit_here = commit_here
         self._make_safe = make_safe
         self._peers = peers
-        self._retired = frozenset(retired)
         self._waiting: dict[_Place, _Move] = {}
         self._silent: set[str] = set()  # brokers that were told of in the log
 
@@ -93,10 +89,10 @@ class InputOffsets:
         """Takes note of what a decided batch has read. What is on this broker is moved at once, but for shared groups:
         that is to be as safe as the decision."""
         for each in inputs:
-            if not each.group or each.brokerName in self._retired:
+            if not each.group or each.brokerName in self._peers.retired:
                 continue
             place, move = _place(each), _Move(each, _TRIES_FOR_SHARED if _is_shared(each) else _TRIES)
-            if each.brokerName == self._own_name and not move.is_shared:
+            if each.brokerName == self._peers.own_name and not move.is_shared:
                 self._move_here(place, each)
             elif move.is_shared or place in self._waiting or len(self._waiting) < _MAX_WAITING:
                 farther = max(move, self._waiting.get(place, move), key=lambda known: known.goal)
@@ -123,7 +119,7 @@ class InputOffsets:
         is asked for the others."""
         if not self._waiting:
             return
-        listed = await self._peers.listed({place.broker for place in self._waiting} - {self._own_name})
+        listed = await self._peers.listed({place.broker for place in self._waiting} - {self._peers.own_name})
         failed: dict[tuple[str, ...], RmqError] = {}
         for place, wanted in list(self._waiting.items()):
             try:
@@ -144,7 +140,7 @@ class InputOffsets:
                     self._waiting.pop(place, None)
 
     async def _move(self, place: _Place, wanted: _Move, *, is_listed: bool) -> None:
-        if place.broker == self._own_name:
+        if place.broker == self._peers.own_name:
             self._commit_here(wanted.read)
             await self._make_safe()
         elif is_listed:

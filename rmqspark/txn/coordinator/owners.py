@@ -24,7 +24,7 @@ from rmqspark.told_once import ToldOnce
 from rmqspark.txn.coordinator.ledger import MAX_PEERS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     from rmqspark.txn.coordinator.ledger import Ledger
     from rmqspark.txn.coordinator.peers import Peers
@@ -53,16 +53,12 @@ class Adoption(NamedTuple):
 
 
 class Owners:
-    """Finds the coordinator of an id. `retired` are brokers that will never come back; `epoch_here` says below which
-    epoch of an id this broker takes nothing itself."""
+    """Finds the coordinator of an id. `epoch_here` says below which epoch of an id this broker takes nothing itself."""
 
-    def __init__(
-        self, own_name: str, ledger: Ledger, peers: Peers, retired: Iterable[str], epoch_here: Callable[[str], int]
-    ) -> None:
-        self.own_name = own_name
+    def __init__(self, ledger: Ledger, peers: Peers, epoch_here: Callable[[str], int]) -> None:
+        self.own_name: Final = peers.own_name
         self._ledger = ledger
         self._peers = peers
-        self._retired = frozenset(retired)
         self.epoch_here = epoch_here
         self._adopting: dict[str, int] = {}  # id -> how many requests are asking around for it
         self._told: ToldOnce[tuple[str, str]] = ToldOnce(log, "ids with two coordinators")  # id and the other one
@@ -77,7 +73,7 @@ class Owners:
 
     def seen(self) -> list[str]:
         """The brokers that may own something, as far as this one knows."""
-        return sorted({*self._ledger.peers, *self._peers.names()} - self._retired)
+        return sorted({*self._ledger.peers, *self._peers.names()} - self._peers.retired)
 
     async def elsewhere(self, transactional_id: str) -> str | None:
         """The other broker that owns the id; None if it is ours, or nobody's.
@@ -124,7 +120,7 @@ class Owners:
         is_listed = await self._peers.refresh()
         told: dict[str, _Told | None] = {}
         names = {*self._ledger.peers, *self._peers.names()}
-        while unasked := sorted(names - told.keys() - self._retired - {self.own_name}):
+        while unasked := sorted(names - told.keys() - self._peers.retired - {self.own_name}):
             answers = await asyncio.gather(*(self._ask(name, transactional_id) for name in unasked))
             told.update(zip(unasked, answers, strict=True))
             names.update(name for answer in answers if answer is not None for name in answer.seen)

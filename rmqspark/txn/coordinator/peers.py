@@ -16,7 +16,7 @@ from rmqspark.remoting.registered_brokers import registered_brokers
 from rmqspark.txn.coordinator.turns import Turns
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     import msgspec
 
@@ -28,10 +28,14 @@ _CONNECT_TIMEOUT_MS: Final = 2_000
 
 
 class Peers:
-    """Masters of the cluster by name, without this broker itself. A broker without name servers has none."""
+    """Masters of the cluster by name, without this broker itself, `own_name`. A broker without name servers has none.
+    `retired` are brokers that will never come back."""
 
-    def __init__(self, own_name: str, name_servers: Sequence[str], access: Access = OPEN) -> None:
-        self._own_name = own_name
+    def __init__(
+        self, own_name: str, name_servers: Sequence[str], access: Access = OPEN, retired: Iterable[str] = ()
+    ) -> None:
+        self.own_name: Final = own_name
+        self.retired: Final = frozenset(retired)
         self._name_servers = tuple(name_servers)
         self._access = access
         self._addresses: dict[str, str] = {}
@@ -51,7 +55,7 @@ class Peers:
                 name: broker.brokerAddrs[MASTER_ID]
                 for info in found
                 for name, broker in info.brokerAddrTable.items()
-                if MASTER_ID in broker.brokerAddrs and name != self._own_name
+                if MASTER_ID in broker.brokerAddrs and name != self.own_name
             }
             self._let_go()
         return bool(found) or not self._name_servers

@@ -27,14 +27,13 @@ COMPLETE_TIMEOUT_MS: Final = 45_000  # for appending it
 class RemoteParticipant:
     """Speaks RMQ_TXN_VOTE and RMQ_TXN_COMPLETE."""
 
-    def __init__(self, broker: str, coordinator: str, peers: Peers) -> None:
+    def __init__(self, broker: str, peers: Peers) -> None:
         self._broker = broker
-        self._coordinator = coordinator
         self._peers = peers
 
     async def vote(self, request: Vote) -> VoteAnswer:
         header = TxnVoteRequestHeader(
-            request.transactional_id, request.epoch, request.version, request.completed, self._coordinator
+            request.transactional_id, request.epoch, request.version, request.completed, self._peers.own_name
         )
         body = TxnVote(list(request.attempts)).encode(standard=True)
         response = await self._peers.call(

@@ -205,7 +205,6 @@ def test_a_queue_of_its_own_is_nobodys_while_what_was_read_of_it_is_being_decide
     leases = leases_of(shared.bench, shared.tables, shared.disk)
     coordination, clock = shared.coordination, shared.bench.clock
     orphaned = OrphanedLeases(
-        BrokerConfig(),
         shared.bench.store,
         shared.tables,
         leases,

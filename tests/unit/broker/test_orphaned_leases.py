@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from structlog.testing import capture_logs
 
-from rmqspark.broker.config import BrokerConfig
 from rmqspark.broker.shared_groups.orphaned_leases import OrphanedLeases
 from rmqspark.errors import Busy, NotSupported, Unreachable
 from rmqspark.model import MessageQueue
@@ -34,7 +33,7 @@ class Bench:
     """Two queues of six messages each, leased to a member of group g that has died. Coordinator c may have decided what
     it had read."""
 
-    def __init__(self, *, retired: str = "", coordinator: str = "c") -> None:
+    def __init__(self, *, retired: tuple[str, ...] = (), coordinator: str = "c") -> None:
         self.bench = StoreBench()
         for queue in (FIRST, SECOND):
             self.bench.send("orders", queue.queue_id, *[b"%d" % number for number in range(6)])
@@ -44,11 +43,10 @@ class Bench:
         self.answers_as = ""  # another name than its own
         self.brokers: list[str] = []
         self.is_listed = True  # by a name server
+        self.own_name, self.retired = "broker-a", frozenset(retired)
         peers: Any = self
-        config = BrokerConfig(retired_brokers=retired)
         self.leases = leases_of(self.bench, self.tables, OnDisk(self.bench))
         self.orphaned = OrphanedLeases(
-            config,
             self.bench.store,
             self.tables,
             self.leases,
@@ -229,7 +227,7 @@ def test_nothing_is_moved_in_a_topic_that_was_made_anew(bench: Bench) -> None:
 
 def test_who_is_gone_for_good_is_not_asked() -> None:
     """An operator has said so."""
-    bench = Bench(retired="c")
+    bench = Bench(retired=("c",))
     bench.bench.clock.advance(ms=LEASE_MS + 1)
     bench.round()
     assert (bench.asked, bench.given()) == ([], [0, 1])

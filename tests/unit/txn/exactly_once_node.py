@@ -133,9 +133,7 @@ class Node:
             )
             self.expiry = ExpiryRounds(self.store, self, self.needed_offset, clock)
             self.coordination = Coordination(
-                CoordinationConfig(
-                    self.name, (), 3_600_000, self.world.expiration_ms, 1 << 20, restate_after_bytes=3_000
-                ),
+                CoordinationConfig(3_600_000, self.world.expiration_ms, 1 << 20, restate_after_bytes=3_000),
                 self.store,
                 self.files.within("s"),
                 clock,
@@ -227,6 +225,12 @@ class Node:
         return answer if isinstance(answer, Reply) else await answer  # type: ignore[misc,return-value]
 
     # --- Peers, as far as a coordination needs them ------------------------------------------------------------------
+
+    retired: frozenset[str] = frozenset()
+
+    @property
+    def own_name(self) -> str:
+        return self.name
 
     def names(self) -> list[str]:
         return [name for name in BROKERS if name != self.name]

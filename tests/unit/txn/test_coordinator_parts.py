@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from errno import ENOSPC
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -58,6 +57,9 @@ T = "spark-q"
 class ScriptedPeers:
     """Brokers by name, each with what it answers: a header, or an error to raise."""
 
+    own_name = "a"
+    retired: frozenset[str] = frozenset()
+
     def __init__(self, **answers: Any) -> None:
         self.answers = answers
         self.is_listed = True  # by a name server
@@ -103,7 +105,8 @@ AWAY = Unreachable("away", address="x")
 def owners(peers: ScriptedPeers, *seen: str, retired: tuple[str, ...] = ()) -> Owners:
     ledger = Ledger()
     ledger.peers.update(dict.fromkeys(seen))
-    return Owners("a", ledger, peers, retired, lambda name: 7)  # type: ignore[arg-type]
+    peers.retired = frozenset(retired)
+    return Owners(ledger, peers, lambda name: 7)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -360,7 +363,7 @@ def test_offsets_here_move_at_once_and_elsewhere_by_request() -> None:
     """As far as the decided batch has read; a range without a group moves nothing."""
     here: list[InputRange] = []
     peers = ScriptedPeers(b=OffsetResponseHeader(4))
-    offsets = InputOffsets("a", here.append, on_disk, peers)  # type: ignore[arg-type]
+    offsets = InputOffsets(here.append, on_disk, peers)  # type: ignore[arg-type]
     of_here = InputRange("g", "t", "a", 0, 0, 9, topicDeleted=5)
     offsets.want([of_here, InputRange("", "t", "a", 1, 0, 9)])
     offsets.want([InputRange("g", "t", "b", 0, 0, 7), InputRange("g", "t", "b", 0, 7, 9)])
@@ -373,7 +376,7 @@ def test_offsets_here_move_at_once_and_elsewhere_by_request() -> None:
 def test_what_is_still_to_be_moved_can_be_asked_for() -> None:
     """By a broker whose leases have run out; of this one nothing is."""
     peers = ScriptedPeers(b=Unreachable("away", address="b"))
-    offsets = InputOffsets("a", lambda read: None, on_disk, peers)  # type: ignore[arg-type]
+    offsets = InputOffsets(lambda read: None, on_disk, peers)  # type: ignore[arg-type]
     offsets.want([InputRange("g", "t", "b", 0, 0, 9), InputRange("g", "t", "a", 0, 0, 9)])
     asyncio.run(offsets.move())
     queues = [MessageQueue("t", "b", 0), MessageQueue("t", "b", 1), MessageQueue("t", "a", 0)]
@@ -397,7 +400,7 @@ def test_offsets_of_a_topic_that_was_made_anew_are_dropped() -> None:
         return answer
 
     peers.call = call  # type: ignore[method-assign]
-    offsets = InputOffsets("a", lambda read: None, on_disk, peers)
+    offsets = InputOffsets(lambda read: None, on_disk, peers)
     offsets.want([InputRange("g", "t", "b", 0, 0, 9, topicDeleted=5), InputRange("g", "u", "b", 0, 0, 8)])
     asyncio.run(offsets.move())
     asyncio.run(offsets.move())
@@ -411,7 +414,7 @@ def test_offsets_of_a_topic_that_was_made_anew_are_dropped() -> None:
 def test_offsets_never_move_back() -> None:
     """A group that is farther already stays where it is."""
     peers = ScriptedPeers(b=OffsetResponseHeader(100))
-    offsets = InputOffsets("a", lambda read: None, on_disk, peers)  # type: ignore[arg-type]
+    offsets = InputOffsets(lambda read: None, on_disk, peers)  # type: ignore[arg-type]
     offsets.want([InputRange("g", "t", "b", 0, 0, 9)])
     asyncio.run(offsets.move())
     assert moved(peers) == []
@@ -420,7 +423,7 @@ def test_offsets_never_move_back() -> None:
 def test_offsets_that_cannot_be_moved_are_tried_again() -> None:
     """Until the broker is back."""
     peers = ScriptedPeers(b=AWAY)
-    offsets = InputOffsets("a", lambda read: None, on_disk, peers)  # type: ignore[arg-type]
+    offsets = InputOffsets(lambda read: None, on_disk, peers)  # type: ignore[arg-type]
     offsets.want([InputRange("g", "t", "b", queue, 0, 9) for queue in range(3)])
     asyncio.run(offsets.move())
     assert len(peers.asked) == 1  # a broker that is away is not asked for each queue
@@ -433,7 +436,7 @@ def test_offsets_of_shared_groups_are_tried_again_for_long() -> None:
     """The broker may be away for longer than a minute, with the driver that read it: the next member begins there when
     it is back, and the leases have run out. Others are only told about. The log hears of it once."""
     peers = ScriptedPeers(b=AWAY)
-    offsets = InputOffsets("a", lambda read: None, on_disk, peers)  # type: ignore[arg-type]
+    offsets = InputOffsets(lambda read: None, on_disk, peers)  # type: ignore[arg-type]
     read = [InputRange("shared", "t", "b", 0, 0, 9, "m", 1, "r", 1), InputRange("g", "t", "b", 1, 0, 8)]
     offsets.want(read)
     with capture_logs() as logs:
@@ -451,7 +454,7 @@ def test_of_shared_groups_a_broker_hears_that_it_is_decided(committed: int) -> N
     """So it takes none back, whoever went on there meanwhile, and has it on its disk; also where the group is there
     already: that may be in memory alone. One of an earlier version, which does not heed that, is asked for no less."""
     peers = ScriptedPeers(b=OffsetResponseHeader(committed))
-    offsets = InputOffsets("a", lambda read: None, on_disk, peers)  # type: ignore[arg-type]
+    offsets = InputOffsets(lambda read: None, on_disk, peers)  # type: ignore[arg-type]
     offsets.want([InputRange("shared", "t", "b", 0, 0, 9, "m", 1, "r", 1), InputRange("g", "t", "b", 1, 0, 9)])
     asyncio.run(offsets.move())
     updates = [header for _, code, header in peers.asked if code is RequestCode.UPDATE_CONSUMER_OFFSET]
@@ -471,7 +474,7 @@ def test_a_group_that_a_broker_refuses_holds_up_no_other() -> None:
         return await plain(broker, code, header, *rest, **more)
 
     peers.call = call  # type: ignore[method-assign]
-    offsets = InputOffsets("a", lambda read: None, on_disk, peers)  # type: ignore[arg-type]
+    offsets = InputOffsets(lambda read: None, on_disk, peers)  # type: ignore[arg-type]
     offsets.want([InputRange("refused", "t", "b", queue, 0, 7) for queue in range(3)])
     offsets.want([InputRange("g", "t", "b", 0, 0, 9)])
     asyncio.run(offsets.move())
@@ -482,7 +485,7 @@ def test_a_group_that_a_broker_refuses_holds_up_no_other() -> None:
 def test_brokers_that_nobody_lists_are_not_looked_for() -> None:
     """Names come from clients: a decision that makes up thousands costs the coordinator nothing."""
     peers = ScriptedPeers(b=OffsetResponseHeader(0))
-    offsets = InputOffsets("a", lambda read: None, on_disk, peers)  # type: ignore[arg-type]
+    offsets = InputOffsets(lambda read: None, on_disk, peers)  # type: ignore[arg-type]
     offsets.want([InputRange("g", "t", f"ghost-{number}", 0, 0, 9) for number in range(3_000)])
     offsets.want([InputRange("g", "t", "b", 0, 0, 9)])
     asyncio.run(offsets.move())
@@ -493,7 +496,7 @@ def test_brokers_that_nobody_lists_are_not_looked_for() -> None:
 def test_a_group_that_never_committed_gets_its_first_offset() -> None:
     """There is nothing to go back behind. A broker that does not know the group is introduced to it."""
     peers = ScriptedPeers(b=GroupNotFound("g"))
-    offsets = InputOffsets("a", lambda read: None, on_disk, peers)  # type: ignore[arg-type]
+    offsets = InputOffsets(lambda read: None, on_disk, peers)  # type: ignore[arg-type]
     offsets.want([InputRange("g", "t", "b", 0, 0, 9)])
     plain = peers.call
 
@@ -528,7 +531,7 @@ class Bench:
         config = StoreConfig(mapped_file_size_commit_log=64 << 10, message_index_enable=False)
         self.store = MessageStore.open("s", config, files=self.files, clock=self.clock, entropy=SystemEntropy(1))
         self.coordination = Coordination(
-            CoordinationConfig("a", (), 3_600_000, 3_600_000, 1 << 20, 1 << 20),
+            CoordinationConfig(3_600_000, 3_600_000, 1 << 20, 1 << 20),
             self.store,
             self.files.within("s"),
             self.clock,
@@ -577,8 +580,7 @@ def test_brokers_that_come_under_ever_new_names_do_not_fill_a_ledger() -> None:
             asyncio.run(bench.coordination._look_around())
     assert len(bench.coordination.ledger.peers) == MAX_PEERS
     assert [each["event"] for each in logs] == ["brokers seen could not be noted"]
-    retired = tuple(bench.coordination.ledger.peers)[1:]
-    bench.coordination._config = replace(bench.coordination._config, retired_brokers=retired)
+    peers.retired = frozenset(list(bench.coordination.ledger.peers)[1:])
     peers.answers = {"another": None}
     asyncio.run(bench.coordination._look_around())
     assert "another" in bench.coordination.ledger.peers
@@ -684,7 +686,9 @@ def test_what_a_shared_group_was_not_told_outlives_restarts() -> None:
 
 def test_a_broker_that_is_gone_for_good_is_told_nothing() -> None:
     """Nobody begins there any more; nothing is kept for it."""
-    offsets = InputOffsets("a", lambda read: None, on_disk, ScriptedPeers(b=AWAY), ["b"])  # type: ignore[arg-type]
+    peers = ScriptedPeers(b=AWAY)
+    peers.retired = frozenset("b")
+    offsets = InputOffsets(lambda read: None, on_disk, peers)  # type: ignore[arg-type]
     read = [InputRange("g", "t", "b", 0, 0, 9, "m", 1, "r", 1)]
     offsets.want(read)
     assert not offsets.is_waiting(read)

@@ -24,6 +24,8 @@ HERE, THERE = MessageQueue("t", "a", 0), MessageQueue("t", "b", 1)
 class Brokers:
     """This broker's table and another broker: who holds what is in `held`, and where groups were moved in `moved`."""
 
+    own_name = "a"
+
     def __init__(self, *held: tuple[MessageQueue, int]) -> None:
         self.held = set(held)
         self.moved: dict[MessageQueue, int] = {}
@@ -60,13 +62,13 @@ class Brokers:
 
 
 def lost(brokers: Brokers, *ranges: InputRange) -> str | None:
-    leases = InputLeases("a", brokers, brokers)  # type: ignore[arg-type]
+    leases = InputLeases(brokers, brokers)  # type: ignore[arg-type]
     return asyncio.run(leases.lost(ranges))
 
 
 def left_by(brokers: Brokers, *ranges: InputRange) -> list[InputRange]:
     """By `commit`, to be said another way."""
-    leases = InputLeases("a", brokers, brokers)  # type: ignore[arg-type]
+    leases = InputLeases(brokers, brokers)  # type: ignore[arg-type]
     left = asyncio.run(leases.commit(ranges))
     assert brokers.is_safe
     return left
@@ -140,7 +142,7 @@ def test_what_cannot_be_moved_under_a_lease_is_left() -> None:
 def test_that_a_batch_may_be_decided_is_known_while_its_leases_are_asked_for() -> None:
     """A broker that wants to know whether anything was decided is to ask again then."""
     brokers = Brokers((HERE, 1), (THERE, 2))
-    leases = InputLeases("a", brokers, brokers)  # type: ignore[arg-type]
+    leases = InputLeases(brokers, brokers)  # type: ignore[arg-type]
     known: list[bool] = []
 
     async def listed(names: Collection[str]) -> set[str]:
@@ -159,5 +161,5 @@ def test_no_word_is_waited_for_where_no_group_is_to_follow() -> None:
     """The leases are asked for all the same, in nobody's name but the member's."""
     brokers = Brokers((HERE, 1), (THERE, 2))
     brokers.coordinator = None
-    leases = InputLeases("a", brokers, brokers)  # type: ignore[arg-type]
+    leases = InputLeases(brokers, brokers)  # type: ignore[arg-type]
     assert asyncio.run(leases.lost([read(HERE, 1), read(THERE, 2)], are_followed=False)) is None

@@ -77,6 +77,8 @@ class Journal:
 class Nobody:
     """The other owners and brokers of this cluster, its leases, and its groups."""
 
+    own_name = "here"
+
     async def elsewhere(self, transactional_id: str) -> None: ...
 
     async def lost(self, inputs: Any, *, are_followed: bool = True) -> None: ...
@@ -325,7 +327,7 @@ def test_a_vote_that_outlasts_the_leases_is_no_decision_for_who_lost_them_meanwh
                 kept = locks.keep(group, member, {queue: asked.lease}, bench.clock.monotonic_ms(), run)
                 return [asked] if kept else []
 
-        bench = Bench(InputLeases("here", Here(), cast("Any", Nobody())))
+        bench = Bench(InputLeases(Here(), cast("Any", Nobody())))
 
         class TakesLong(Broker):
             async def vote(self, request: Vote) -> VoteAnswer:
