@@ -1,8 +1,8 @@
 """Rows that no broker would take, or not as they are, refused by number before anything of their batch is sent.
 
-The rules are those of our producer (`client.outgoing`), but for tags: whatever a topic holds can be copied to another.
-Columns are looked at as a whole; a row is looked for only where one is wrong. Texts are looked at as bytes: those of
-Spark need not be Unicode, as those of Python are.
+The rules are those of our producer (`client.sending.outgoing`), but for tags: whatever a topic holds can be copied to
+another. Columns are looked at as a whole; a row is looked for only where one is wrong. Texts are looked at as bytes:
+those of Spark need not be Unicode, as those of Python are.
 """
 
 from __future__ import annotations

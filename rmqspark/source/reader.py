@@ -2,8 +2,8 @@
 
 Spark constructs a reader several times, in processes of their own, one of which does no more than pickle it into the
 tasks. So a reader begins as plain data; the driver's state is made at the first call that needs it, connections belong
-to the process (`client.shared`), and to tasks goes the schema alone: what else they go by is in their partitions. Each
-process imports what it does, in the calls themselves.
+to the process (`client.cluster.shared`), and to tasks goes the schema alone: what else they go by is in their
+partitions. Each process imports what it does, in the calls themselves.
 """
 
 from __future__ import annotations

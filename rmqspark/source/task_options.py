@@ -27,5 +27,5 @@ class TaskOptions(NamedTuple):
     retry: RetryPolicy = RetryPolicy()
     values: ValueOptions | None = None  # None: bodies as they are
     reads_for: str | None = None  # the group that brokers count the messages for
-    silent: frozenset[str] = frozenset()  # brokers that answered the driver nothing (`client.outages`)
+    silent: frozenset[str] = frozenset()  # brokers that answered the driver nothing (`client.cluster.outages`)
     access: Access = OPEN

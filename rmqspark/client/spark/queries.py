@@ -1,7 +1,7 @@
 """Spark queries, as their listeners and tasks tell the brokers about them.
 
-What a listener reports goes to one broker (`client.txn.input_keeper`), what tasks read to two (`input_keepers`), which
-differ from task to task; whoever lists queries asks every broker of ours, and puts together what they say.
+What a listener reports goes to one broker (`txn.input_keeper`), what tasks read to two (`input_keepers`), which differ
+from task to task; whoever lists queries asks every broker of ours, and puts together what they say.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 Spark asks an idle query for its latest offset every ten milliseconds or so. An answer is kept for the rest of one such
 look, not until the next: `processAllAvailable` promises what was sent before it, and Spark keeps the promise by looking
 once more. A request that fails (`queue_states.py`) is tried again within the limits that fetchOffset.numRetries and
-fetchOffset.retryIntervalMs set. After that a stream may do without brokers that answer nothing (`client.outages`), or
-waits for a minute if none does: an error that leaves here ends the query.
+fetchOffset.retryIntervalMs set. After that a stream may do without brokers that answer nothing
+(`client.cluster.outages`), or waits for a minute if none does: an error that leaves here ends the query.
 """
 
 from __future__ import annotations
