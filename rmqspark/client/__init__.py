@@ -1,1 +1,1 @@
-"""What applications and Spark tasks use: routes, producer, pull consumer, admin. Synchronous only."""
+"""What applications and Spark tasks use: producers, consumers, administration. Synchronous only."""
