@@ -225,7 +225,8 @@ class Pulls:
         )
 
         def outcome(result: PullResult) -> Pulled:
-            return self._from_pull(result, asked, result.max_offset if reads_in_bulk else 0)
+            end_offset = result.max_offset if reads_in_bulk else 0
+            return self._unless_changed(self._from_pull(result, asked, end_offset), asked)
 
         future.add_done_callback(lambda done: tell(_pulled(done, outcome, asked.queue.broker_name)))
 
@@ -250,11 +251,18 @@ class Pulls:
         )
 
         def outcome(chunk: BulkChunk) -> Pulled:
-            return self._from_bulk(chunk, asked, room)
+            return self._unless_changed(self._from_bulk(chunk, asked, room), asked)
 
         future.add_done_callback(lambda done: tell(_pulled(done, outcome, queue.broker_name, asked)))
 
-    def _from_pull(self, result: PullResult, asked: Asked, end_offset: int) -> Pulled:
+    def _unless_changed(self, pulled: Found | Moved, asked: Asked) -> Pulled:
+        """Where other messages of the topic are wanted by now, some may be among those that were passed over: they are
+        asked for again. RocketMQ's consumers leave these out."""
+        if isinstance(pulled, Moved) or self._subscriptions.get(asked.queue.topic) is asked.subscription:
+            return pulled
+        return _nothing(asked)._replace(topic_deleted_ms=pulled.topic_deleted_ms)
+
+    def _from_pull(self, result: PullResult, asked: Asked, end_offset: int) -> Found | Moved:
         is_moved = result.status is PullStatus.OFFSET_MOVED
         is_reset = is_moved and result.reason == OFFSET_RESET
         deleted_ms = _later(asked.topic_deleted_ms, result.topic_deleted_ms)
@@ -269,7 +277,7 @@ class Pulls:
         messages = received_all(result.records, asked.queue.broker_name)
         return Found(self._wanted(messages, asked.subscription), result.next_offset, 0, end_offset, deleted_ms)
 
-    def _from_bulk(self, chunk: BulkChunk, asked: Asked, room: Room) -> Pulled:
+    def _from_bulk(self, chunk: BulkChunk, asked: Asked, room: Room) -> Found:
         """Where bodies are compressed, as many of the messages as there is room for, inflated: the next request is for
         the rest once more."""
         from rmqspark.client.pulling.received_columns import received_within  # brings NumPy

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from queue import SimpleQueue
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -44,13 +44,22 @@ class Reader:
         self.cluster = cluster
         self.group = f"group-of-{topic}"
         self.held = ProcessQueue(MessageQueue(topic, "broker-a", 0), 0)
-        subscriptions = {topic: Subscription.to(topic, tags, sql, 0)}
-        self._pulls = Pulls(cluster, self.group, subscriptions, BATCH, commits=commits)
+        self.subscriptions = {topic: Subscription.to(topic, tags, sql, 0)}
+        self._pulls = Pulls(cluster, self.group, self.subscriptions, BATCH, commits=commits)
         cluster.broker("broker-a").capabilities()  # or the first requests are pulls until the answer is there
 
-    def ask(self, messages: int, size_bytes: int = 1 << 20) -> Pulled:
+    def subscribe(self, topic: str, tags: str) -> None:
+        self.subscriptions[topic] = Subscription.to(topic, tags, None, 1)
+
+    def submit(self, messages: int, size_bytes: int = 1 << 20) -> SimpleQueue[Pulled]:
         told: SimpleQueue[Pulled] = SimpleQueue()
         self._pulls.ask(self.held, Room(messages, size_bytes), told.put)
+        return told
+
+    def ask(self, messages: int, size_bytes: int = 1 << 20) -> Pulled:
+        return self.hear(self.submit(messages, size_bytes))
+
+    def hear(self, told: SimpleQueue[Pulled]) -> Pulled:
         pulled = told.get(timeout=30)
         if isinstance(pulled, Found):
             self.held.arrived(pulled.messages, pulled.next_offset, pulled.end_offset)
@@ -114,6 +123,33 @@ def test_what_is_consumed_is_committed_with_each_request(cluster: ClusterClient,
         expected = reader.held.commit_offset
         reader.read(room)
         assert (reader.committed() or 0) == expected
+
+
+def test_what_is_wanted_by_now_is_not_passed_over(cluster: ClusterClient, topic: str, producer: Producer) -> None:
+    """A pull that is under way, held by its broker perhaps, leaves out what was not wanted when it was sent."""
+    reader = Reader(cluster, topic, "paid")
+    told = reader.submit(BATCH)
+    reader.subscribe(topic, "shipped")
+    producer.send_batch([Message(topic, b"1", tags="shipped"), Message(topic, b"2", tags="paid")], queue=0)
+    reader.hear(told)
+    assert reader.read(BATCH) == [1]
+
+
+def test_nor_is_it_in_a_backlog(cluster: ClusterClient, backlog: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of which a piece is under way."""
+    reader = Reader(cluster, backlog, "rare")
+    reader.read(BATCH)
+    begin, bulk_read = reader.held.next_offset, BrokerClient.bulk_read
+
+    def on_its_way(*place: Any, **wanted: Any) -> Any:
+        reader.subscribe(backlog, "usual")
+        return bulk_read(*place, **wanted)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(BrokerClient, "bulk_read", on_its_way)
+        assert reader.read(64) == []
+    assert reader.held.next_offset == begin
+    assert reader.read(BATCH)[:3] == [n for n in range(begin, COUNT) if n % 4][:3]
 
 
 def test_a_bug_while_asking_is_told_and_the_queue_is_read_on(
