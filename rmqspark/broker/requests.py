@@ -183,7 +183,8 @@ def _about_administration(given: Given, parts: Parts) -> Iterator[Routes]:
     yield ConsumerCallHandlers(config.broker_name, store, topics, tables.groups, clients).routes()
     yield DelayHandlers(tables.delays).routes()
     yield SettingsHandlers(parts.settings, given.whereabouts, topics.version).routes()
-    yield RuntimeHandlers(store, parts.stats, given.steady).routes()
+    timed = None if config.is_slave else parts.timed
+    yield RuntimeHandlers(store, parts.stats, tables.delays, timed, clock, given.steady).routes()
     yield ExpiryHandlers(parts.expiry).routes()
     yield StatisticsHandlers(parts.statistics).routes()
     role = parts.role.slave if isinstance(parts.role, SlaveRole) else parts.role.master.slaves

@@ -85,9 +85,13 @@ class TimedMessages:
         return self._next_offset
 
     @property
-    def delivered_before_ms(self) -> int:
-        """All is delivered that was due before."""
-        return self._read_ms
+    def unread(self) -> int:
+        """How many messages have been sent that have not been looked at."""
+        return max(0, self._store.queues.max_offset(TIMER_TOPIC, 0) - self._next_offset)
+
+    def behind_s(self, now_ms: int) -> int:
+        """Since when all is delivered that is due; 0 too while nothing has been looked at yet."""
+        return max(0, now_ms - self._read_ms) // 1000 if self._read_ms else 0
 
     @property
     def waiting(self) -> int:

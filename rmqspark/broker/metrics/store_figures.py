@@ -45,17 +45,11 @@ def tell_store(figures: Figures, store: MessageStore, now_ms: int) -> None:
 
 
 def tell_timers(figures: Figures, store: MessageStore, timed: TimedMessages, now_ms: int) -> None:
-    first, end = timed.next_offset, store.queues.max_offset(TIMER_TOPIC, 0)
-    stored_ms = store.queues.store_time_at(TIMER_TOPIC, 0, first) if first < end else -1
-    figures.add(TIMER_ENQUEUE_LAG, LOCAL_DISK, max(0, end - first))
+    stored_ms = store.queues.store_time_at(TIMER_TOPIC, 0, timed.next_offset) if timed.unread else -1
+    figures.add(TIMER_ENQUEUE_LAG, LOCAL_DISK, timed.unread)
     figures.add(TIMER_ENQUEUE_LATENCY, LOCAL_DISK, max(0, now_ms - stored_ms) if stored_ms > 0 else 0)
     figures.add(TIMER_DEQUEUE_LAG, LOCAL_DISK, timed.waiting)
-    figures.add(TIMER_DEQUEUE_LATENCY, LOCAL_DISK, _behind_s(timed.delivered_before_ms, now_ms))
+    figures.add(TIMER_DEQUEUE_LATENCY, LOCAL_DISK, timed.behind_s(now_ms))
     bounds_ms = [now_ms + bound_s * 1000 for bound_s in _BOUNDS_S]
     for bound_s, count in zip(_BOUNDS_S, timed.waiting_by_time(now_ms, bounds_ms), strict=True):
         figures.add(TIMER_SNAPSHOT, (str(bound_s), *LOCAL_DISK), count)
-
-
-def _behind_s(before_ms: int, now_ms: int) -> int:
-    """0 too while nothing has been looked at yet."""
-    return max(0, now_ms - before_ms) // 1000 if before_ms else 0

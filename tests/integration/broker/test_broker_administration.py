@@ -57,6 +57,8 @@ from rmqspark.protocol.headers.consume import (
 from rmqspark.testing.manual_clock import ManualClock
 from rmqspark.testing.memory_files import MemoryFileSystem
 
+from .transaction_talk import eventually
+
 pytestmark = pytest.mark.integration
 
 
@@ -800,3 +802,29 @@ def test_figures_are_all_there_and_count(on_broker) -> None:
         assert len(table["putTps"].split()) == 3
 
     on_broker(talk)
+
+
+def test_how_far_what_waits_is_delivered_is_told(on_broker) -> None:
+    """By level of delay, and of messages with a deliver time; mqadmin's clusterList shows how many of these wait."""
+    clock = ManualClock()
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+
+        async def told() -> tuple[str, int]:
+            table = KVTable.decode((await client.ask(RequestCode.GET_BROKER_RUNTIME_INFO)).body).table
+            waiting = int(table["timerOffsetBehind"]) + int(table["timerCongestNum"])
+            return table["scheduleMessageOffset_3"], waiting
+
+        for _ in range(2):
+            await client.send("orders", b"later", {"DELAY": "3"})
+        await client.send("orders", b"then", {"TIMER_DELAY_SEC": "5"})
+        assert await told() == ("0,2", 1)
+        clock.advance(seconds=11)
+
+        async def is_delivered() -> bool:
+            return await told() == ("2,2", 0)
+
+        await eventually(is_delivered)
+
+    on_broker(talk, clock=clock)
