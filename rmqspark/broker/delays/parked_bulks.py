@@ -29,13 +29,13 @@ _REFUSED: Final = frozenset(
 
 
 class ParkedBulks:
-    """Knows what may wait here. `check_place` raises what forbids sending to a queue; `require_room` where no more may
-    wait for their time."""
+    """Knows what may wait here. `check_place` raises what forbids sending to a queue; `require_room` where so many more
+    may not wait for their time."""
 
     def __init__(
         self,
         check_place: Callable[[str, int], None],
-        require_room: Callable[[], None],
+        require_room: Callable[[int], None],
         clock: Clock,
         *,
         levels: int,
@@ -53,7 +53,7 @@ class ParkedBulks:
         if isinstance(bulk, BulkRows):
             raise InvalidMessage("Nothing of the bulk was stored. Rows that are to wait do not say where they belong.")
         if topic == TIMER_TOPIC:
-            self._require_room()
+            self._require_room(len(bulk))
             places = {self._timed(properties) for properties in _properties_of(bulk)}
         elif not 0 <= queue_id < self._levels:
             raise InvalidQueue(f"This broker has {self._levels} delay levels, not {queue_id + 1}.")

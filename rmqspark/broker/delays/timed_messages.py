@@ -71,9 +71,11 @@ class TimedMessages:
         self._looked_ms = 0
         self._refused = ""
 
-    def require_room(self) -> None:
-        """Raises Busy where no more messages may wait."""
-        if self._timetable.size >= MOST_WAITING:
+    def require_room(self, messages: int = 1) -> None:
+        """Raises Busy where so many more may not wait. Of those that were there at the start, what is not looked at yet
+        does not count: most of that may be delivered."""
+        unread = self._store.queues.max_offset(TIMER_TOPIC, 0) - max(self._next_offset, self._end_at_start)
+        if self._timetable.size + unread + messages > MOST_WAITING:
             raise Busy(
                 f"{MOST_WAITING} messages wait to be delivered: this broker keeps no more.",
                 hint="Send it later, or without a deliver time.",

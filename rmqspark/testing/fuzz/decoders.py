@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 SENDS: Final = frozenset({RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE})
 _MAX_BODY_BYTES: Final = 4 << 20
 _PARKED: Final = ParkedBulks(
-    lambda topic, queue_id: None, lambda: None, SystemClock(), levels=18, max_delay_ms=259_200_000
+    lambda topic, queue_id: None, lambda messages: None, SystemClock(), levels=18, max_delay_ms=259_200_000
 )
 
 

@@ -39,7 +39,7 @@ def parked() -> ParkedBulks:
     clock.set_now_ms(NOW_MS)
     return ParkedBulks(
         lambda topic, queue_id: check_target(topics, topic, queue_id),
-        lambda: None,
+        lambda messages: None,
         clock,
         levels=18,
         max_delay_ms=90_000,
@@ -101,14 +101,18 @@ def test_messages_that_may_not(
 def test_no_more_than_a_broker_has_room_for() -> None:
     """That is for messages with a time; those with a level are in nobody's memory."""
 
-    def full() -> None:
-        raise Busy("full")
+    def one_place(messages: int) -> None:
+        if messages > 1:
+            raise Busy("full")
 
     anything: Any = lambda topic, queue_id: None  # noqa: E731 - of the type that is asked for
-    parked = ParkedBulks(anything, full, ManualClock(), levels=18, max_delay_ms=90_000)
-    parked.check(SCHEDULE_TOPIC, 2, bulk(SCHEDULE_TOPIC, 2, LEVEL_3))
+    clock = ManualClock()
+    clock.set_now_ms(NOW_MS)
+    parked = ParkedBulks(anything, one_place, clock, levels=18, max_delay_ms=90_000)
+    parked.check(SCHEDULE_TOPIC, 2, bulk(SCHEDULE_TOPIC, 2, LEVEL_3, LEVEL_3))
+    parked.check(TIMER_TOPIC, 0, bulk(TIMER_TOPIC, 0, IN_A_MINUTE))
     with pytest.raises(Busy):
-        parked.check(TIMER_TOPIC, 0, bulk(TIMER_TOPIC, 0, IN_A_MINUTE))
+        parked.check(TIMER_TOPIC, 0, bulk(TIMER_TOPIC, 0, IN_A_MINUTE, IN_A_MINUTE))
 
 
 def test_bulks_for_other_topics_of_the_broker_are_refused() -> None:
