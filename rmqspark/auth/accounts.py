@@ -104,7 +104,7 @@ class Accounts:
             if len(self._users) >= MOST_USERS:
                 raise InvalidArgument(f"There are {MOST_USERS} users already.", hint="Delete those that nobody needs.")
             users = {**self._users, user.username: user}
-            _require_room("users", _user_table(users))
+            _require_room("users", _user_table(users), _user_table(self._users))
             await self._put_users(users)
 
     async def update_user(self, info: UserInfo, *, by_super: bool) -> None:
@@ -116,7 +116,7 @@ class Accounts:
             _spare_super(old, by_super=by_super)
             users = {**self._users, old.username: changed(old, info)}
             if info.password:  # a user can be disabled, however many there were before they had a bound
-                _require_room("users", _user_table(users))
+                _require_room("users", _user_table(users), _user_table(self._users))
             await self._put_users(users)
 
     async def delete_user(self, username: str, *, by_super: bool) -> None:
@@ -134,7 +134,7 @@ class Accounts:
         async with self._changing:
             username = self._existing(subject, f"The subject of {subject} is not exist.")
             acls = {**self._acls, username: self.rights_of(username).updated(acl)}
-            _require_room("rights", _acl_table(acls))
+            _require_room("rights", _acl_table(acls), _acl_table(self._acls))
             await self._put_acls(acls)
 
     async def delete_acl(self, subject: str | None, kind: PolicyType, resource: Resource | None) -> None:
@@ -213,9 +213,11 @@ def _spare_super(user: User | None, *, by_super: bool) -> None:
         raise NoPermission("The super user can only be update by super user")  # also of deleting, in RocketMQ
 
 
-def _require_room(what: str, table: Body) -> None:
+def _require_room(what: str, table: Body, before: Body) -> None:
+    """Where they are beyond the bound already, as a file of before there was one may have them, they may not grow: a
+    right can be denied all the same."""
     size_bytes = len(table.encode(standard=True))
-    if size_bytes > MOST_BYTES:
+    if size_bytes > MOST_BYTES and size_bytes > len(before.encode(standard=True)):
         raise InvalidArgument(
             f"All {what} together would take {size_bytes} bytes; {MOST_BYTES} are the most.",
             hint="Delete those that nobody needs.",

@@ -34,8 +34,8 @@ ROOT = User("root", "pw", UserType.SUPER)
 ANN = UserInfo("secret", None, "Normal", "ann")
 
 
-def rights(resource: str = "Topic:orders", actions: str = "Pub"):
-    return acl_of(AclInfo([PolicyInfo([PolicyEntryInfo(actions.split(","), "Allow", resource)])], "User:ann"))
+def rights(resource: str = "Topic:orders", actions: str = "Pub", decision: str = "Allow"):
+    return acl_of(AclInfo([PolicyInfo([PolicyEntryInfo(actions.split(","), decision, resource)])], "User:ann"))
 
 
 def test_what_was_answered_survives_a_power_loss() -> None:
@@ -337,6 +337,24 @@ def test_users_do_not_grow_without_bound(monkeypatch: pytest.MonkeyPatch) -> Non
             ("ann", UserStatus.DISABLE),
             (ROOT.username, UserStatus.ENABLE),
         ]
+
+    asyncio.run(change())
+
+
+def test_a_right_is_denied_however_many_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of before there was a bound may have more; then nothing is added, and what is there can be taken away."""
+
+    async def change() -> None:
+        accounts = Accounts(MemoryFileSystem())
+        accounts.found([ROOT])
+        await accounts.create_user(ANN)
+        await accounts.put_acl("User:ann", rights())
+        monkeypatch.setattr("rmqspark.auth.accounts.MOST_BYTES", 1)
+        with pytest.raises(InvalidArgument, match="1 are the most"):
+            await accounts.put_acl("User:ann", rights("Topic:others"))
+        denied = rights(decision="Deny")
+        await accounts.put_acl("User:ann", denied)
+        assert accounts.rights_of("ann") == denied
 
     asyncio.run(change())
 
