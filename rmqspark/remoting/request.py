@@ -159,9 +159,13 @@ class Request(msgspec.Struct, Generic[H], eq=False):
         self.reply(reply.header, reply.body, code=reply.code, remark=reply.remark, extra=reply.extra)
 
     def fail(self, error: Exception) -> None:
-        """Answers with the response code of an error; one that is not an RmqError is a bug of ours and is logged."""
+        """Answers with the response code of an error; one that is not an RmqError is logged: as a bug of ours, unless
+        the system has refused something, a disk that cannot be read say."""
         if not isinstance(error, RmqError):
-            log.error("a handler failed", request=str(self), exc_info=error)
+            if isinstance(error, OSError):
+                log.error("a request failed", request=str(self), reason=str(error))
+            else:
+                log.error("a handler failed", request=str(self), exc_info=error)
             self._failed = True
             error = ServerFault(f"{type(error).__name__}: {error}")
         code, remark = to_response(error)

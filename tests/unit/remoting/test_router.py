@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from errno import EIO
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -181,6 +182,22 @@ def test_a_bug_is_logged_once_and_answered() -> None:
     assert [entry["log_level"] for entry in logs] == ["error"]
     router.dispatch(raw_request(topic="wrong"), Recorder())
     assert noted.results == ["process_request_failed", "success"]
+
+
+def test_what_the_system_refuses_is_told_in_a_line() -> None:
+    """A disk that cannot be read, say, is no bug: each request that meets it says so, and where it was makes no
+    difference. It has failed all the same."""
+
+    def handle(request: Request[Header]) -> Reply:
+        raise OSError(EIO, "Input/output error")
+
+    connection, noted = Recorder(), Noted()
+    router = Router([{CODE: Route(Header, handle)}], stopwatch=noted)
+    with capture_logs() as logs:
+        router.dispatch(raw_request(topic="t"), connection)
+    assert connection.answer.code == ResponseCode.SYSTEM_ERROR
+    assert [(line["reason"], "exc_info" in line) for line in logs] == [("[Errno 5] Input/output error", False)]
+    assert noted.results == ["process_request_failed"]
 
 
 @pytest.mark.parametrize(
