@@ -7,6 +7,8 @@ of those that there are.
 from __future__ import annotations
 
 from contextlib import suppress
+from heapq import merge
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -18,7 +20,7 @@ from rmqspark.protocol.records.record import decode_record
 from rmqspark.store.reading.wanted_entries import as_wanted, rows_wanted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from rmqspark.store.log.commit_log import CommitLog
     from rmqspark.store.queues.consume_queue import ConsumeQueue
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from rmqspark.store.reading.time_search import TimeSearch
 
 _MOST_LOOKED_AT: Final = 1 << 19  # entries of a search, the newest of each queue: others wait while it runs
+_MOST_READ: Final = 1 << 12  # messages, of which entries do not tell that they have others: `ELSEWHERE_BELOW`, too
+_MOST_READ_BYTES: Final = 64 << 20
 _WINDOW_ENTRIES: Final = 1 << 13
 
 
@@ -38,19 +42,16 @@ class TagSearch:
         self._times = times
 
     def run(self, topic: str, tags: str, begin_ms: int, end_ms: int, max_count: int, max_bytes: int) -> list[bytes]:
-        """The newest messages stored in [begin_ms, end_ms] with the hash of these tags, but for those that have others,
-        in the order of the log.
+        """The newest messages stored in [begin_ms, end_ms] with these tags, in the order of the log.
 
-        As many of them as fit into `max_bytes`, but one at least; of half a million entries in all, no older ones."""
+        As many of them as fit into `max_bytes`, but one at least; of half a million entries in all, and of a few
+        thousand messages that may have them, no older ones."""
         queues = [queue for queue in self._queues.by_topic.get(topic, {}).values() if queue.max_offset]
-        places: list[int] = []
-        for queue in queues:
-            first, end = self._stored_within(queue, begin_ms, end_ms)
-            first = max(first, end - _MOST_LOOKED_AT // len(queues))
-            places += self._places(queue, tags, first, end, max_count)
+        most_entries = _MOST_LOOKED_AT // max(1, len(queues))
+        places = [self._places(queue, tags, begin_ms, end_ms, most_entries) for queue in queues]
         chosen: list[bytes] = []
         left = max_bytes
-        for record in self._records(sorted(places, reverse=True)[:max_count], tags):
+        for record in islice(self._records(merge(*places, reverse=True), tags), max_count):
             left -= len(record)
             if left < 0 and chosen:
                 break
@@ -64,21 +65,26 @@ class TagSearch:
         end = self._times.offset(queue, end_ms + 1, "LOWER") if end_ms < newest_ms else queue.max_offset
         return first, end
 
-    def _places(self, queue: ConsumeQueue, tags: str, first: int, end: int, max_count: int) -> list[int]:
-        """Where the newest messages of a queue lie in the log that have the hash of these tags."""
+    def _places(self, queue: ConsumeQueue, tags: str, begin_ms: int, end_ms: int, most_entries: int) -> Iterator[int]:
+        """Where the messages of a queue lie in the log that may have these tags, the newest first."""
         wanted = as_wanted([tags_code(tags)])
-        found: list[int] = []
-        while first < end and len(found) < max_count:
+        first, end = self._stored_within(queue, begin_ms, end_ms)
+        first = max(first, end - most_entries)
+        while first < end:
             start = max(first, end - _WINDOW_ENTRIES)
             entries = queue.entries(start, end)
             rows, _ = rows_wanted(self._log, entries, wanted)
-            found += entries["physical_offset"][rows[::-1]].astype(np.int64).tolist()
+            yield from entries["physical_offset"][rows[::-1]].astype(np.int64).tolist()
             end = start
-        return found[:max_count]
 
-    def _records(self, places: list[int], tags: str) -> Iterator[bytes]:
-        for physical_offset in places:
+    def _records(self, places: Iterable[int], tags: str) -> Iterator[bytes]:
+        """Those of them that have these tags."""
+        left = _MOST_READ_BYTES
+        for physical_offset in islice(places, _MOST_READ):
             with suppress(MessageNotFound):  # it has expired
                 record = self._log.read_record(physical_offset)
                 if decode_record(record).property_map().get(Property.TAGS) == tags:
                     yield record
+                left -= len(record)
+            if left <= 0:
+                return

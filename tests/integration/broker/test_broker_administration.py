@@ -656,6 +656,7 @@ def test_messages_are_found_by_tags(on_broker) -> None:
         assert await found("BB", indexType="T") == [b"1"]
         assert await found("paid", indexType="T") == [b"4"]
         assert await found("Aa", 1, indexType="T") == [b"2"]
+        assert await found("BB", 1, indexType="T") == [b"1"]
         assert await found("Aa", 0, indexType="T") == []
         assert await found("Aa", indexType="T", begin=times[b"4"] + 1) == []
         assert await found("Aa", indexType="T", end=times[b"0"] - 1) == []
