@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal, cast
 
 from rmqspark.client.arguments import takes_what_it_says
@@ -24,7 +25,7 @@ from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.names import check_group, trimmed_tag
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from concurrent.futures import Future
 
     from rmqspark.client.cluster.broker_client import BrokerClient
@@ -71,8 +72,8 @@ class PullConsumer(ClosedByWith):
         self._cluster = ClusterClient(namesrv, clock=clock, access=access)
         self._fetcher = Fetcher(self._cluster, group, trimmed_tag(tags) or "*", sql, start)
         self._reading = ReadAhead(self._fetcher, accept, max_poll_messages, self._cluster.clock)
-        self._turn = threading.RLock()
         self._pid = os.getpid()
+        self._turns = {self._pid: threading.RLock()}
 
     def queues(self, topic: str) -> list[MessageQueue]:
         """The queues of a topic that can be read. TopicNotFound."""
@@ -182,17 +183,16 @@ class PullConsumer(ClosedByWith):
 
     # --- how ---------------------------------------------------------------------------------------------------------
 
-    def _in_turn(self) -> threading.RLock:
-        if self._pid != os.getpid():
-            self._begin_anew()
-        return self._turn
-
-    def _begin_anew(self) -> None:
-        """In a process that is forked: what was asked for is answered to its parent, and whoever had the turn there is
-        not here to pass it on. It goes on where its parent stood."""
-        self._pid = os.getpid()
-        self._turn = threading.RLock()
-        self._reading.begin_anew()
+    @contextmanager
+    def _in_turn(self) -> Iterator[None]:
+        """One thread after the other. A process that is forked has a lock of its own: whoever had the turn in its
+        parent is not here to pass it on."""
+        pid = os.getpid()
+        with self._turns.setdefault(pid, threading.RLock()):
+            if self._pid != pid:  # what was asked for is answered to its parent; it goes on where that stood
+                self._reading.begin_anew()
+                self._pid = pid
+            yield
 
     def _position(self, cursor: Cursor) -> int:
         """Where the cursor stands; finds out where a new one begins."""

@@ -293,6 +293,13 @@ def test_reading_goes_on_after_a_broker_s_restart() -> None:
         assert [message.body for message in poll_all(consumer, 1)] == [b"2"]
 
 
+def wait_for_poll(consumer: PullConsumer) -> None:
+    """Until another thread has begun with one."""
+    turn = consumer._turns[os.getpid()]
+    while turn.acquire(blocking=False):
+        turn.release()
+
+
 def test_close_ends_a_poll_in_another_thread(mq: LocalCluster, topic: str) -> None:
     """A thread that waits in poll learns that the consumer was closed."""
     consumer = PullConsumer(mq.namesrv)
@@ -307,8 +314,7 @@ def test_close_ends_a_poll_in_another_thread(mq: LocalCluster, topic: str) -> No
 
     thread = threading.Thread(target=wait)
     thread.start()
-    while consumer._turn.acquire(blocking=False):  # until the poll has begun
-        consumer._turn.release()
+    wait_for_poll(consumer)
     consumer.close()
     thread.join(60)
     assert len(outcome) == 1
@@ -323,8 +329,7 @@ def test_a_forked_process_reads_on_by_itself(mq: LocalCluster, topic: str) -> No
         found: list[ReceivedMessage] = []
         polling = threading.Thread(target=lambda: found.extend(poll_all(consumer, 1)))
         polling.start()
-        while consumer._turn.acquire(blocking=False):  # until the poll has begun
-            consumer._turn.release()
+        wait_for_poll(consumer)
 
         def read() -> bytes:
             send(mq, topic, b"second")
