@@ -13,9 +13,10 @@ from typer.main import get_command, get_group
 
 from rmqspark import __version__
 from rmqspark.cli.terminal.commands import Group, Verb
-from rmqspark.cli.terminal.options import CONTEXT
+from rmqspark.cli.terminal.options import CONTEXT, CONTEXT_IN_USE
 from rmqspark.cli.terminal.streams import READER_GONE, discard_output
-from rmqspark.errors import InvalidArgument
+from rmqspark.errors import InvalidArgument, Unreachable
+from rmqspark.words import sentence
 
 # Where each verb is; as many of them as `rmq --help` lists, in its order.
 HOMES = {
@@ -87,7 +88,7 @@ class Verbs(Group):
         return ctx
 
     def invoke(self, ctx: Any) -> Any:
-        with _failing(ctx.meta[WORDS]), _read_or_not():
+        with _failing(ctx.meta[WORDS]), _read_or_not(), _naming_context(ctx):
             return super().invoke(ctx)
 
 
@@ -106,6 +107,17 @@ def _failing(words: Sequence[str]) -> AbstractContextManager[None]:
     from rmqspark.cli.check import unknown_where_it_fails
 
     return unknown_where_it_fails(as_json="--json" in words)
+
+
+@contextmanager
+def _naming_context(ctx: Any) -> Iterator[None]:
+    """Where nobody is at an address, which context has it: another cluster may be meant."""
+    try:
+        yield
+    except Unreachable as error:
+        if (name := ctx.meta.get(CONTEXT_IN_USE)) is not None:
+            error.retell(f"{sentence(error.message)} This is context {name}.")
+        raise
 
 
 @contextmanager

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rmqspark.cli.terminal.contexts import Context
 
 CONTEXT = "rmqspark.context"  # where a command line keeps the name that --context gave
+CONTEXT_IN_USE = "rmqspark.context-in-use"  # and that of the context by which it is carried out, if it is by one
 
 
 def _namesrv(ctx: typer.Context, namesrv: str | None) -> str | None:
@@ -39,6 +40,7 @@ def _said_or(look: Callable[[str | None], Context | None], ctx: typer.Context, n
     context = None if namesrv is not None or ctx.resilient_parsing else look(named)
     if context is None:
         return namesrv
+    ctx.meta[CONTEXT_IN_USE] = context.name
     if sys.stderr.isatty():
         print(f"Context {context.name}: {context.namesrv}", file=sys.stderr)
     return context.namesrv

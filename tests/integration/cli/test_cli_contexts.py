@@ -24,7 +24,10 @@ def test_contexts_from_the_first_to_the_last(processes: Processes, mq: LocalClus
     assert run("context", "show").code == 1
     assert topic in run("--context", "prod", "topic", "list").out
     assert run("context", "use", "away").out == "Context away is in use: 127.0.0.1:1.\n"
-    assert "No name server answers at 127.0.0.1:1" in run("topic", "list").err
+    nobody = run("topic", "list").err
+    assert "No name server answers at 127.0.0.1:1" in nobody
+    assert "This is context away." in nobody
+    assert "context" not in run("topic", "list", "--namesrv", "127.0.0.1:1").err
     assert topic in run("topic", "list", "--namesrv", mq.namesrv).out
     assert topic in run("topic", "list", RMQ_NAMESRV=mq.namesrv).out
     assert "$RMQ_NAMESRV is set and comes first" in run("context", "use", "prod", RMQ_NAMESRV="h:1").err
@@ -60,4 +63,4 @@ def test_a_context_that_is_named_counts_for_every_verb(processes: Processes) -> 
     run = partial(processes.run, XDG_CONFIG_HOME=str(processes.directory))
     run("context", "add", "away", "--namesrv", "127.0.0.1:1")
     refused = run("--context", "away", "bench", "--stage", "producer")
-    assert (refused.code, "127.0.0.1:1" in refused.err) == (1, True)
+    assert (refused.code, "127.0.0.1:1" in refused.err, "context away" in refused.err) == (1, True, True)
