@@ -148,6 +148,7 @@ RIGHTS: Final[Mapping[int, tuple[Part, ...]]] = MappingProxyType(
         RequestCode.UPDATE_BROKER_CONFIG: (on_cluster(UPDATE),),
         RequestCode.DELETE_EXPIRED_COMMITLOG: (on_cluster(UPDATE),),
         RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: (on_cluster(UPDATE),),
+        RequestCode.CLEAN_UNUSED_TOPIC: (on_cluster(UPDATE),),
         RequestCode.GET_BROKER_CONFIG: (on_cluster(GET),),
         RequestCode.GET_BROKER_RUNTIME_INFO: (on_cluster(GET),),
         RequestCode.GET_BROKER_HA_STATUS: (on_cluster(GET),),

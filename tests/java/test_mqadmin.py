@@ -204,7 +204,7 @@ def test_a_group_takes_over_where_another_one_is(ours: Up, jvm: Jvm, topic: str,
         wait_for(is_there, "the offset is there that the Java consumer sends last")
 
 
-@pytest.mark.parametrize("verb", ["deleteExpiredCommitLog", "cleanExpiredCQ"])
+@pytest.mark.parametrize("verb", ["deleteExpiredCommitLog", "cleanExpiredCQ", "cleanUnusedTopic"])
 def test_what_has_expired_can_be_deleted_now(verb: str, ours: Up, jvm: Jvm) -> None:
     """mqadmin is told that it is done."""
     assert "success" in jvm.mqadmin(verb, "-n", ours.namesrv, "-b", ours.broker).split()

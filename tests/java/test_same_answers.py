@@ -236,6 +236,7 @@ READS = [
     asked_of(RequestCode.VIEW_BROKER_STATS_DATA, statsName="NO_SUCH", statsKey=TOPIC),
     asked_of(RequestCode.DELETE_EXPIRED_COMMITLOG),
     asked_of(RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE),
+    asked_of(RequestCode.CLEAN_UNUSED_TOPIC),
     *(entries(index, count) for index, count in ((0, 1), (-1, 1), (7, 32), (10, 1), (0, 0), (0, -1), (1 << 40, 1))),
     *(entries(0, 1, consumerGroup=name) for name in (MEMBERS, "nobody")),
     entries(0, 1, topic="nothing"),

@@ -1,9 +1,10 @@
 """DELETE_EXPIRED_COMMITLOG (329): files of the log that have expired go now, not in the hours of `delete_when`.
-CLEAN_EXPIRED_CONSUMEQUEUE (306): what leads to messages that have gone goes, too.
+CLEAN_EXPIRED_CONSUMEQUEUE (306): what leads to messages that have gone goes, too. CLEAN_UNUSED_TOPIC (316): so do
+queues of topics that are not there.
 
 RocketMQ's AdminBrokerProcessor; as there the log's files go within the next 20 rounds, a few each, and none that would
-not have gone in those hours. Of queues nothing is left to do: in each round what leads nowhere goes with the messages.
-Their ends stay, which RocketMQ forgets with the last file.
+not have gone in those hours. Of queues nothing is left to do: in each round what leads nowhere goes with the messages,
+and all of them with their topic. Their ends stay, which RocketMQ forgets with the last file.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ class ExpiryHandlers:
         return {
             RequestCode.DELETE_EXPIRED_COMMITLOG: Route(None, self.delete_expired),
             RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: Route(None, self.clean_queues),
+            RequestCode.CLEAN_UNUSED_TOPIC: Route(None, self.clean_queues),
         }
 
     def delete_expired(self, request: Request[NoFields]) -> Reply:

@@ -33,11 +33,12 @@ def test_an_operator_has_expiry_ignore_the_hour(on_broker, monkeypatch: pytest.M
     assert seen == [False, *([True] * 20), False]
 
 
-def test_of_queues_nothing_is_left_to_do(on_broker) -> None:
-    """It is done in each round."""
+@pytest.mark.parametrize("code", [RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE, RequestCode.CLEAN_UNUSED_TOPIC])
+def test_of_queues_nothing_is_left_to_do(on_broker, code: RequestCode) -> None:
+    """It is done in each round, and where a topic is deleted."""
 
     async def talk(bench) -> None:
         client = await bench.connect()
-        (await client.ask(RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE)).raise_for_code()
+        (await client.ask(code)).raise_for_code()
 
     on_broker(talk)
