@@ -196,6 +196,7 @@ def _about_administration(given: Given, parts: Parts) -> Iterator[Routes]:
         yield AclHandlers(parts.accounts).routes()
         yield AccountCopyHandlers(parts.accounts, given.entropy.token).routes()
     yield CapabilityHandlers(
+        config.broker_name,
         store,
         os.path.abspath(given.store_dir),
         delay_levels=given.delay_levels,

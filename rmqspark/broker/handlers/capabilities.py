@@ -26,11 +26,19 @@ class CapabilityHandlers:
     """Says who is there, which store it has, and where that is."""
 
     def __init__(
-        self, store: MessageStore, store_path: str, *, delay_levels: int, max_delay_sec: int, is_slave: bool = False
+        self,
+        broker_name: str,
+        store: MessageStore,
+        store_path: str,
+        *,
+        delay_levels: int,
+        max_delay_sec: int,
+        is_slave: bool = False,
     ) -> None:
         self._store = store
         self._body = CapabilitiesBody(
             version=__version__,
+            brokerName=broker_name,
             storePath=store_path,
             slave=is_slave,
             delayLevels=delay_levels,

@@ -177,6 +177,7 @@ class CapabilitiesBody(Body):
 
     product: str = "rmqspark"
     version: str = ""
+    brokerName: str = ""  # addresses change hands; "" where it does not say
     storeId: str = ""  # 32 hex digits drawn when the store was first made
     incarnation: Int64 = 0  # raised when a recovery cut off what may have been read
     storePath: str = ""  # absolute, on the broker's machine; for direct reads, which check that it is this store

@@ -8,7 +8,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from rmqspark.errors import Unreachable
+from rmqspark.errors import NotSupported, Unreachable
+from rmqspark.protocol.bodies.client import CapabilitiesBody
+from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.names import MASTER_ID
 from rmqspark.remoting.access import OPEN
 from rmqspark.remoting.connection import AsyncConnection
@@ -101,14 +103,33 @@ class Peers:
             connection = self._connections.get(broker)
             if connection is None or connection.closed or connection.address != address:
                 try:
-                    connection = await AsyncConnection.open(
-                        address, timeout_ms=_CONNECT_TIMEOUT_MS, access=self._access
-                    )
+                    connection = await self._open(broker, address)
                 except Unreachable:
                     self._addresses.pop(broker, None)  # it may have come back elsewhere: the next call asks
                     raise
                 self._connections[broker] = connection
             return connection
+
+    async def _open(self, broker: str, address: str) -> AsyncConnection:
+        connection = await AsyncConnection.open(address, timeout_ms=_CONNECT_TIMEOUT_MS, access=self._access)
+        try:
+            await _require_name(connection, broker)
+        except BaseException:
+            await connection.close()
+            raise
+        return connection
+
+
+async def _require_name(connection: AsyncConnection, broker: str) -> None:
+    """Raises Unreachable where another broker listens by now, and what keeps it from saying so. Addresses change hands,
+    and to the same question, whether a version is complete, say, that one has another answer."""
+    try:
+        response = await connection.call(RequestCode.RMQ_CAPABILITIES, timeout_ms=_CONNECT_TIMEOUT_MS)
+        name = CapabilitiesBody.decode(response.raise_for_code().body).brokerName
+    except NotSupported:  # a stock broker: of no batch is it asked what became of it
+        return
+    if name not in (broker, ""):
+        raise Unreachable(f"Broker {name!r} answers where {broker!r} was.", address=connection.address)
 
 
 def unlisted(broker: str) -> Unreachable:
