@@ -26,7 +26,6 @@ from rmqspark.txn.coordinator.events import (
     EpochClosed,
     Finished,
     Forgotten,
-    Pending,
     RunOpened,
     Transaction,
     VersionBegun,
@@ -121,11 +120,8 @@ class Ledger(LedgerState):
             return self._recorded(txn, version, _already(txn, version))
         if self.is_fenced(txn, epoch):
             return _fenced(txn, epoch)
-        events: list[Event] = [Decided(transactional_id, epoch, version, decision, now_ms, by, output_bytes)]
-        if not decision.participants:  # nothing to complete
-            pending = Pending(epoch, version, decision, now_ms, by)
-            events.append(Finished(audited(txn, pending, {}, completed=True)))
-        return Answer(TxnOutcome.COMMITTED, epoch, version, decision, tuple(events))
+        decided = Decided(transactional_id, epoch, version, decision, now_ms, by, output_bytes)
+        return Answer(TxnOutcome.COMMITTED, epoch, version, decision, (decided,))
 
     def status(self, transactional_id: str, epoch: int, version: int) -> Answer:
         """How a version stands, for a participant that has halves of it: UNKNOWN while it may still be decided.

@@ -414,10 +414,12 @@ def test_the_same_events_make_the_same_ledger(book: Book) -> None:
 
 
 def test_an_empty_batch_counts(book: Book) -> None:
-    """It moves the version and the input, and is finished at once."""
+    """It moves the version and the input. No broker has anything to complete; it is kept until its groups follow."""
     inputs = [InputRange("g", "t", "b", 0, 5, 9)]
     book.prepare("r1", 0)
     book.take(book.ledger.record(T, 1, 0, TxnDecision("q", inputs=inputs), 1))
+    assert book.ledger.completed(T, 0, {}, may_finish=False) == []
+    book.record(*book.ledger.completed(T, 0, {}))
     finished = decode_event(book.log[-1])
     assert isinstance(finished, Finished)
     assert (finished.batch.completed, finished.batch.inputs, finished.batch.version) == (True, inputs, 0)
