@@ -93,19 +93,23 @@ class Completer:
         """The completion of a version, begun now if it was not before.
 
         Raises TransactionError where something is not held, what stands against sending to one of the topics (none
-        that was deleted), and NotWritable where there is no room.
+        that was deleted), and NotWritable where there is no room, for what is not appended yet.
         """
         completion = self._participant.completion(batch)
-        if completion is not None and sorted(completion.attempts) != sorted(attempts):
-            raise TransactionError(f"{batch} was committed before, with other attempts.")
-        halves = self._undeleted(self._participant.halves_of(batch, attempts))
-        self._check_targets(halves)
-        self._halves.check_room(sum(half.messages_bytes for half in halves))
-        if completion is None:
-            self.journal.record(CompletionBegun(batch.transactional_id, batch.epoch, batch.version, list(attempts)))
-            completion = self._participant.completion(batch)
+        if completion is not None:
+            if sorted(completion.attempts) != sorted(attempts):
+                raise TransactionError(f"{batch} was committed before, with other attempts.")
+            self._check_ways(self._missing(completion))
+            return completion
+        self._check_ways(self._undeleted(self._participant.halves_of(batch, attempts)))
+        self.journal.record(CompletionBegun(batch.transactional_id, batch.epoch, batch.version, list(attempts)))
+        completion = self._participant.completion(batch)
         assert completion is not None
         return completion
+
+    def _check_ways(self, halves: Sequence[HalfBatch]) -> None:
+        self._check_targets(halves)
+        self._halves.check_room(sum(half.messages_bytes for half in halves))
 
     def steps(self, completion: Completion) -> Generator[None]:
         """Appends what is missing, some half batches a step (`appended_together`): the messages of the next are made

@@ -246,6 +246,28 @@ def test_full_disk_is_noticed_before_anything_is_done() -> None:
     assert len(bench.bodies("t")) == 5
 
 
+@pytest.mark.parametrize("restarts", [False, True], ids=["again", "at a start"])
+def test_what_is_appended_takes_no_room_again(restarts: bool) -> None:
+    """A disk that filled up in the middle of a large batch has to have room for the rest of it, and not for all, before
+    that goes on; nor do topics matter any more that have their rows."""
+    bench, batch = ParticipantBench(replace(SMALL, mapped_file_size_commit_log=1 << 20)), Batch(T, 1, 0)
+    attempt = bench.send(batch, Sent("t", 0, [b"t" * 1000] * 100), Sent("u", 0, [b"u"]))
+    bench.vote(batch, attempt)
+    bench.files.fail_at(3, OSError(errno.ENOSPC, "full"), counted=("pwrite",))  # event, first messages, these
+    with pytest.raises(NotWritable):
+        bench.commit(batch, attempt)
+    bench.files.heal()
+    assert (len(bench.bodies("t")), bench.bodies("u")) == (100, [])
+    bench.targets = {"u"}
+    if restarts:
+        bench.kill()
+    else:
+        usage = bench.files.disk_usage()
+        bench.files.set_budget(usage.total_bytes - usage.free_bytes + 50_000)
+        bench.commit(batch, attempt)
+    assert (len(bench.bodies("t")), bench.bodies("u"), bench.held()) == (100, [b"u"], [])
+
+
 def _end(bench: ParticipantBench, *, power: bool, seed: int) -> None:
     if power:
         bench.files.crash(SystemEntropy(seed))
