@@ -63,6 +63,7 @@ def verdict(batch: Batch, ruling: Ruling, broker_name: str) -> Verdict:
         return Verdict(is_open=True, newest_epoch=answer.epoch)
     if answer.decision is None or answer.epoch != batch.epoch:
         return Verdict(is_open=False, newest_epoch=answer.epoch)
-    counted = answer.decision.participants.get(broker_name, [])
-    attempts = [AttemptName(each.partition, each.attempt) for each in counted]
-    return Verdict(is_open=False, attempts=attempts, newest_epoch=answer.epoch, holders=[*answer.decision.participants])
+    holders = answer.decision.participants
+    attempts = [AttemptName(each.partition, each.attempt) for each in holders.get(broker_name, [])]
+    was_here = broker_name in holders and not attempts  # no decision names a broker, and no attempt there
+    return Verdict(is_open=False, attempts=attempts, newest_epoch=answer.epoch, holders=[*holders], was_here=was_here)

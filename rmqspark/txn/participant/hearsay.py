@@ -29,12 +29,13 @@ log = structlog.get_logger("rmqspark.txn")
 class Verdict(NamedTuple):
     """What a coordinator says of a batch: `is_open`, or for good the attempts of this broker that count, if any do.
     `newest_epoch`: that it has handed out, or of the decision; 0 where there is no telling. `holders`: the brokers that
-    have what was decided."""
+    have what was decided. `was_here`: this one had it on its disk, and which attempts that were is forgotten."""
 
     is_open: bool
     attempts: Sequence[AttemptName] = ()
     newest_epoch: int = NO_EPOCH
     holders: Sequence[str] = ()
+    was_here: bool = False
 
     def allows(self, request: Complete) -> bool:
         """Whether this is what the coordinator says. The request is about the same batch."""

@@ -102,6 +102,10 @@ class HeldTransaction:
             raise _lost(batch, f"{self.voted[batch]} half batches, but {len(chosen)}")
         return chosen
 
+    def attempts_of(self, batch: Batch) -> list[AttemptKey]:
+        """Those of which half batches are held, in the order of partitions."""
+        return [*self._by_attempt(batch)]
+
     def sent_by(self, batch: Batch, attempts: Iterable[AttemptKey]) -> list[HalfBatch]:
         """The half batches held of these attempts, whether or not that is all of them."""
         wanted = set(attempts)
@@ -244,5 +248,7 @@ def _difference(wanted: HeldAttempt, halves: Sequence[HalfBatch]) -> str:
 
 def _lost(batch: Batch, what: str) -> TransactionError:
     return TransactionError(
-        f"Of {batch} this broker does not hold {what}.", hint="Was its store damaged, replaced, or set back?"
+        f"Of {batch} this broker does not hold {what}.",
+        hint="Was its store damaged, replaced, or set back? Where that is lost for good, go on with a new "
+        "transactionalId.",
     )

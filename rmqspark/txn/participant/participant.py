@@ -171,6 +171,10 @@ class Participant:
         """
         return self._get(batch).halves_of(batch, attempts)
 
+    def attempts_of(self, batch: Batch) -> list[AttemptKey]:
+        """Those of which half batches are held, in the order of partitions."""
+        return self._get(batch).attempts_of(batch)
+
     def sent_by(self, batch: Batch, attempts: Iterable[AttemptKey]) -> list[HalfBatch]:
         """The half batches held of these attempts, whether or not that is all of them."""
         return self._get(batch).sent_by(batch, attempts)

@@ -215,6 +215,8 @@ class Resolver:
                 return
             if verdict.attempts:
                 await self.complete(Complete(*batch, commit=True, attempts=verdict.attempts))
+            elif had_voted and verdict.was_here:
+                await self._complete_again(batch)
             elif had_voted and verdict.holders:
                 raise _of_another_name(batch, verdict.holders)
             else:
@@ -222,6 +224,12 @@ class Resolver:
             log.info("settled what its driver left", batch=str(batch), committed=bool(verdict.attempts))
         except (RmqError, OSError) as error:
             log.warning("a batch stays in doubt", batch=str(batch), reason=str(error))
+
+    async def _complete_again(self, batch: Batch) -> None:
+        """What was complete on a disk that this broker no longer has: its store was set back, or a slave's before."""
+        log.warning("a version is completed that was complete: the log has lost its end", batch=str(batch))
+        attempts = self._participant.attempts_of(batch)  # as many as were voted for, or it stays in doubt
+        await self.complete(Complete(*batch, commit=True, attempts=[AttemptName(*each) for each in attempts]))
 
     async def _verdict(self, batch: Batch) -> Verdict:
         """Nobody needs to be asked about what was begun."""

@@ -446,6 +446,25 @@ def test_a_broker_that_was_renamed_keeps_what_it_has_voted_for(bench: Participan
     assert (bench.bodies("t"), bench.held()) == ([b"1"], [])
 
 
+def test_a_broker_that_was_set_back_behind_its_vote_completes_what_was_complete(bench: ParticipantBench) -> None:
+    """As a slave that was made the master, and lacks what the old one had stored last. Its coordinator has forgotten
+    which attempts counted when that one had all on its disk."""
+    bench.vote(N0, bench.send(N0, Sent("t", 0, [b"1"])), bench.send(N0, Sent("u", 0, [b"2"]), partition=1))
+    ruling = Ruling(Answer(TxnOutcome.COMMITTED, N0.epoch, N0.version, TxnDecision(participants={"broker-a": []})))
+    bench.verdicts[N0] = verdict(N0, ruling, "broker-a")
+    bench.check_back(seconds=7)
+    assert (bench.bodies("t"), bench.bodies("u"), bench.held()) == ([b"1"], [b"2"], [])
+
+
+def test_what_was_set_back_stays_in_doubt_where_attempts_cannot_be_told_apart(bench: ParticipantBench) -> None:
+    """One of the two that sent the same partition counted."""
+    bench.send(N0, Sent("t", 0, [b"twin"]), attempt="twin")
+    bench.vote(N0, bench.send(N0, Sent("t", 0, [b"1"])))
+    bench.verdicts[N0] = Verdict(is_open=False, was_here=True)
+    bench.check_back(seconds=7)
+    assert (bench.bodies("t"), len(bench.held())) == ([], 2)
+
+
 def test_what_was_not_voted_for_goes_when_others_have_what_was_decided(bench: ParticipantBench) -> None:
     """An attempt that failed has sent rows to a broker that the one which counts has sent none to."""
     bench.send(N0, Sent("t", 0, [b"1"]))
@@ -503,7 +522,7 @@ def test_version_committed_under_two_epochs(bench: ParticipantBench) -> None:
 @pytest.mark.parametrize("attempt", ["a", "b"])
 def test_commit_of_what_is_not_there(bench: ParticipantBench, attempt: str) -> None:
     """A decision for half batches that this broker does not hold is refused, and not answered as if it were done."""
-    with pytest.raises(TransactionError, match="does not hold"):
+    with pytest.raises(TransactionError, match="does not hold.*new transactionalId"):
         bench.commit(N0, HeldAttempt(0, attempt))
     bench.send(N0, Sent("t", 0, [b"1"]), first_sequence=1)
     with pytest.raises(TransactionError, match="does not hold"):
