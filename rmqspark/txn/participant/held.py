@@ -112,9 +112,9 @@ class HeldTransaction:
         return [half for half in self.halves.values() if half.name.batch == batch and _attempt_of(half) in wanted]
 
     def needed_offset(self) -> int | None:
-        """Physical offset from which on the log has what was voted for; None if nothing of it is held."""
-        voted = (half.physical_offset for half in self.halves.values() if half.name.batch in self.voted)
-        return min(voted, default=None)
+        """Physical offset from which on the log has what was voted for, or begun; None if nothing of it is held."""
+        needed = self.voted.keys() | self.completions.keys()
+        return min((half.physical_offset for half in self.halves.values() if half.name.batch in needed), default=None)
 
     # --- what has happened -------------------------------------------------------------------------------------------
 

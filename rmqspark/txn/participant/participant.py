@@ -229,8 +229,8 @@ class Participant:
         return Summary(standings, sorted(half.queue_offset for half in self.held()), next_half)
 
     def needed_offset(self) -> int | None:
-        """Physical offset from which on the log has what was voted for; None if nothing was."""
-        offsets = (transaction.needed_offset() for transaction in self._transactions.values() if transaction.voted)
+        """Physical offset from which on the log has what was voted for, or begun; None if nothing was."""
+        offsets = (each.needed_offset() for each in self._transactions.values() if each.voted or each.completions)
         return min((offset for offset in offsets if offset is not None), default=None)
 
     def _get(self, batch: Batch) -> HeldTransaction:

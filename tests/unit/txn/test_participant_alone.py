@@ -259,6 +259,14 @@ def test_the_oldest_that_was_voted_for_keeps_the_log(bench: ParticipantBench) ->
     assert needed == [first, second, None]
 
 
+def test_what_was_begun_keeps_the_log(bench: ParticipantBench) -> None:
+    """Where it was not voted for, too, as far as this store knows: a slave made the master may lack the vote."""
+    bench.send(N0, Sent("t", 0, [b"1"]))
+    (half,) = bench.participant.held()
+    bench.completer.begin(N0, [(0, "a")])
+    assert bench.participant.needed_offset() == half.physical_offset
+
+
 def test_what_begins_the_log_has_not_expired(bench: ParticipantBench) -> None:
     """As a half batch does that was the first of a file."""
     bench.send(N0, Sent("t", 0, [b"1"]))
