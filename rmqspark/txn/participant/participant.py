@@ -60,15 +60,26 @@ class Participant:
         return held
 
     def admit(self, half: HalfBatch) -> None:
-        """Raises Fenced for one that comes too late or from a run that was cut off, Busy for one too many."""
+        """Raises Fenced for one that comes too late or from a run that was cut off, TransactionError for one of a
+        version whose coordinator has forgotten that it is committed, Busy for one too many."""
         batch = half.name.batch
         if self.is_fenced(batch):
-            raise too_late(batch)
+            raise self._forgotten(batch) or too_late(batch)
         if self.half_count >= self._max_halves or self.half_bytes + half.body_bytes > self._max_bytes:
             raise Busy(
                 f"This broker holds {self.half_count} half batches of {self.half_bytes} bytes, the most it may.",
                 hint="Finish open transactions (rmq txn list), or raise max_half_batches or max_half_batch_bytes.",
             )
+
+    def _forgotten(self, batch: Batch) -> TransactionError | None:
+        """The error for a version that is completed and was to be written later, under a newer epoch."""
+        if not self.is_completed(batch) or batch.epoch <= self._get(batch).completed_epoch:
+            return None
+        return TransactionError(
+            f"{batch} was committed here before, under an older epoch, and its coordinator does not know that.",
+            hint="Was that one's store set back, or is it another broker now? The batch goes through under a new "
+            "transactionalId, and then has the rows twice that are here.",
+        )
 
     def is_fenced(self, batch: Batch) -> bool:
         """Whether nothing of this batch is to be taken any more."""
