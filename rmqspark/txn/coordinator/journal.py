@@ -8,11 +8,20 @@ start to where that began (`ledger_start.py`).
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import structlog
 
-from rmqspark.errors import WRITTEN_LATER, DecodeError, FlushTimeout, InvalidMessage, RmqError
+from rmqspark.errors import (
+    WRITTEN_LATER,
+    DecodeError,
+    FlushSlaveTimeout,
+    FlushTimeout,
+    InvalidMessage,
+    RmqError,
+    SlaveNotAvailable,
+)
 from rmqspark.protocol.names import TXN_LEDGER_TOPIC
 from rmqspark.protocol.records.record import encode_record
 from rmqspark.store.draft import Draft
@@ -188,10 +197,12 @@ class Journal:
         await self._begin_at(restated)
 
     async def _begin_at(self, restated: _Restated) -> None:
-        """Moves the start, once the disk has what was restated; restated again it would be as late again."""
+        """Moves the start, once the disk has what was restated; restated again it would be as late again. A slave that
+        is away has what was said before, and goes on from there: for it the log would be pinned for as long."""
         self._late = None
         try:
-            await self._flush_to(restated.end_offset)
+            with suppress(SlaveNotAvailable, FlushSlaveTimeout):  # told once the disk has it
+                await self._flush_to(restated.end_offset)
         except FlushTimeout:
             self._late = restated
             return

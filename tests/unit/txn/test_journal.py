@@ -11,7 +11,14 @@ import pytest
 from structlog.testing import capture_logs
 
 from rmqspark.entropy import SystemEntropy
-from rmqspark.errors import DamagedFile, FlushTimeout, InvalidMessage, NotWritable, SlaveNotAvailable
+from rmqspark.errors import (
+    DamagedFile,
+    FlushSlaveTimeout,
+    FlushTimeout,
+    InvalidMessage,
+    NotWritable,
+    SlaveNotAvailable,
+)
 from rmqspark.protocol.bodies.txn import HeldAttempt, InputRange, TxnDecision
 from rmqspark.protocol.names import TXN_LEDGER_TOPIC
 from rmqspark.protocol.records.record import encode_record
@@ -457,6 +464,26 @@ async def test_what_was_restated_counts_once_a_slow_disk_has_it(desk: Desk) -> N
     desk.fill(1)
     await desk.restate()
     assert start < desk.journal.start.needed_offset < restated_end
+    desk.expire()
+    desk.lose_power()
+    assert desk.ledger.require(T).epoch == 1
+
+
+@pytest.mark.parametrize("absence", [SlaveNotAvailable, FlushSlaveTimeout])
+def test_no_slave_is_waited_for_before_files_go(desk: Desk, absence: type[FlushTimeout]) -> None:
+    """While one is away, for days perhaps, senders go on: a disk on which nothing may go any more runs full. What was
+    restated is on the disk all the same."""
+    desk.journal.record([opened()])
+    desk.fill(20 << 10)
+    start = desk.journal.start.needed_offset
+
+    async def without_slave(end_offset: int) -> None:
+        await desk.flush(end_offset)
+        raise absence("Stored, but not on a slave.")
+
+    desk.journal._flush_to = without_slave
+    asyncio.run(desk.restate())
+    assert desk.journal.start.needed_offset > start
     desk.expire()
     desk.lose_power()
     assert desk.ledger.require(T).epoch == 1
