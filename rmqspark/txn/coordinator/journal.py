@@ -54,8 +54,9 @@ log = structlog.get_logger("rmqspark.txn")
 
 
 class Append(Protocol):
-    def __call__(self, drafts: Sequence[Draft], *, makes_room: bool = False) -> list[Appended]:
-        """Stores messages, all or none; with `makes_room` on a disk that is full for others, too."""
+    def __call__(self, drafts: Sequence[Draft], *, again: bool = False, makes_room: bool = False) -> list[Appended]:
+        """Stores messages, all or none; `again` whatever is the limit of one by now, with `makes_room` so, and on a
+        disk that is full for others, too."""
 
 
 class _Restated(NamedTuple):
@@ -102,7 +103,8 @@ class Journal:
     # --- writing -----------------------------------------------------------------------------------------------------
 
     def record(self, events: Iterable[Event]) -> None:
-        """Writes events, all or none, and applies them. Raises InvalidMessage for one too large, NotWritable."""
+        """Writes events, all or none, and applies them. Raises InvalidMessage for a decision that is too large: what
+        becomes of it is not, for it was measured then. NotWritable."""
         events = list(events)
         if not events:
             return
@@ -110,7 +112,7 @@ class Journal:
         for event, draft in zip(events, drafts, strict=True):
             if isinstance(event, Decided):
                 self._check_size(len(draft.record), event.output_bytes)
-        self._append(drafts)
+        self._append(drafts, again=True)
         for event in events:
             self._apply(event)
         if any(_is_promise(event) for event in events):

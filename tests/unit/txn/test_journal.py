@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from dataclasses import replace
 from functools import partial, wraps
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from rmqspark.errors import (
     NotWritable,
     SlaveNotAvailable,
 )
-from rmqspark.protocol.bodies.txn import HeldAttempt, InputRange, TxnDecision
+from rmqspark.protocol.bodies.txn import HeldAttempt, InputRange, OutputRange, TxnDecision
 from rmqspark.protocol.names import TXN_LEDGER_TOPIC
 from rmqspark.protocol.records.record import encode_record
 from rmqspark.store.config import StoreConfig
@@ -263,6 +264,19 @@ def test_a_decision_leaves_room_for_where_its_rows_go(desk: Desk, output_bytes: 
     with contextlib.nullcontext() if fits else pytest.raises(InvalidMessage, match="fewer topics or queues"):
         desk.journal.record([opened(), decided])
     assert (T in desk.ledger) is fits
+
+
+def test_a_limit_that_was_lowered_holds_up_no_decision() -> None:
+    """Where the rows of one that was made before went is told whatever the limit is by now: what cannot be finished
+    would keep the coordinator from all that comes behind it in a round."""
+    desk = Desk(replace(CONFIG, mapped_file_size_commit_log=1 << 20))
+    desk.journal.record([opened(), decided(0)])
+    desk.store.close()
+    desk.config = replace(desk.config, max_message_size=1_000)
+    desk.open()
+    outputs = [OutputRange("topic", "a", queue_id, 0, 1) for queue_id in range(3_000)]
+    desk.journal.record(desk.ledger.completed(T, 0, {"a": outputs}))
+    assert desk.ledger.require(T).pending == []
 
 
 @awaited
