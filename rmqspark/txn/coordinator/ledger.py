@@ -42,6 +42,7 @@ MAX_TRANSACTIONS: Final = 20_000
 MAX_PENDING: Final = 256  # decisions of one id whose brokers have not all completed
 MAX_PEERS: Final = 1_000  # brokers ever seen, each of which is asked before an id is adopted
 _HEARD_EVERY_MS: Final = 10_000  # attempts of one version within so long are noted once
+_LOST: Final = "Has the broker lost power, or its place to a slave? Start the query again: it runs the batch once more."
 
 
 class Answer(NamedTuple):
@@ -100,7 +101,7 @@ class Ledger(LedgerState):
         if self.is_fenced(txn, epoch):
             return _fenced(txn, epoch)
         if version != txn.open_version:
-            raise UnknownTransaction(f"Version {version} of {transactional_id!r} was never prepared here.")
+            raise UnknownTransaction(f"Version {version} of {transactional_id!r} was never prepared here.", hint=_LOST)
         check_decision(decision)
         return None
 
@@ -196,11 +197,15 @@ class Ledger(LedgerState):
 
     def _refuse_forged(self, txn: Transaction, epoch: int, run: str | None = None) -> None:
         if epoch > txn.epoch or (run is not None and epoch > txn.runs.get(run, epoch)):
-            raise ForgedEpoch(f"Epoch {epoch} of {txn.transactional_id!r} was never handed out to this run.")
+            story = f"Epoch {epoch} of {txn.transactional_id!r} was never handed out to this run."
+            raise ForgedEpoch(story, hint=_LOST)
 
     def _admit(self, txn: Transaction, *, is_new: bool) -> None:
         if is_new and len(self._transactions) >= self._max_transactions:
-            raise Busy(f"This broker coordinates {self._max_transactions} transactional ids, and takes no more.")
+            raise Busy(
+                f"This broker coordinates {self._max_transactions} transactional ids, and takes no more.",
+                hint="Use ids again, or have unused ones forgotten earlier (transactional_id_expiration).",
+            )
         if len(txn.pending) >= MAX_PENDING:
             brokers = ", ".join(txn.pending[0].brokers_left()) or "brokers that they have read from"
             raise Busy(f"{MAX_PENDING} versions of {txn.transactional_id!r} wait for {brokers}.")

@@ -208,6 +208,14 @@ def test_a_driver_closes_also_what_was_forgotten_to_be_begun(book: Book) -> None
     assert outcomes(book.decide("r1", 1, 5)) == [("FENCED", 0)]
 
 
+@pytest.mark.parametrize(("epoch", "version"), [(2, 0), (1, 7)])
+def test_a_driver_whose_coordinator_has_forgotten_is_told_what_to_do(book: Book, epoch: int, version: int) -> None:
+    """The note of its epoch, or of its version, may have gone with the power, or be lacking on a slave."""
+    book.prepare("r1", 0)
+    with pytest.raises(TransactionError, match="Start the query again"):
+        book.decide("r1", epoch, version)
+
+
 @pytest.mark.parametrize(
     ("run", "epoch", "version", "decision", "error"),
     [
@@ -312,7 +320,7 @@ def test_too_many_ids_are_refused() -> None:
     """Made-up ids cannot fill the coordinator's memory either."""
     book = Book(max_transactions=1)
     book.prepare("r1", 0)
-    with pytest.raises(Busy, match="takes no more"):
+    with pytest.raises(Busy, match="takes no more.*transactional_id_expiration"):
         book.ledger.prepare("another", "r", 0, "", 0)
 
 
