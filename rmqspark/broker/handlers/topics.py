@@ -54,6 +54,7 @@ class TopicHandlers:
         creations: CreationTimes,
         clock: Clock,
     ) -> None:
+        self._broker_name = config.broker_name
         self._max_queues = config.max_queue_nums
         self._allows_mixed = config.enable_mixed_message_type
         self._topics = topics
@@ -136,6 +137,7 @@ class TopicHandlers:
             topicQueueMappingDetailMap={},
             topicQueueMappingInfoMap={},
             deletions=self._deletion.all() if header.deletions else None,
+            brokerName=self._broker_name if header.deletions else None,
         )
         return Reply(GetAllTopicConfigResponseHeader(len(table.topicConfigTable)), page.encode())
 

@@ -122,6 +122,7 @@ class SlaveRole:
         self._lineage = store.lineage
         self._sync_interval_ms = config.slave_sync_interval
         self.tables = TableSync(
+            config.broker_name,
             tables,
             store,
             lambda: self.slave.is_connected,

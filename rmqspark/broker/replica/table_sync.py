@@ -5,6 +5,7 @@ may be that old when the master is gone. Left out: message request modes (there 
 resets that a reader was not told of yet. A table that does not come leaves the one there was. Delays that the master
 delivered to where this log has not come yet are not taken for delivered, nor half messages for ended that ended there,
 nor topics for deleted that were deleted there; and none of it while this log may end otherwise than the master's.
+Nothing is taken of a broker of another name: addresses change hands, and this slave may be made the master just then.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
 
-from rmqspark.errors import BodyError, NotSupported, RmqError
+from rmqspark.errors import BodyError, NotSupported, RmqError, Unreachable
 from rmqspark.protocol.bodies.admin import ConsumerOffsetTable, DelayOffsetTable, SubscriptionGroupTable
 from rmqspark.protocol.bodies.client import CapabilitiesBody
 from rmqspark.protocol.bodies.route import KVTable, TopicConfigTable
@@ -59,6 +60,7 @@ class TableSync:
 
     def __init__(
         self,
+        broker_name: str,
         tables: BrokerTables,
         store: MessageStore,
         is_copy: Callable[[], bool],
@@ -67,6 +69,7 @@ class TableSync:
         accounts: AccountSync | None = None,
     ) -> None:
         """`is_copy` says whether the log is known to be the master's; `accounts` is None where there are no users."""
+        self._broker_name = broker_name
         self._tables = tables
         self._replica = store.replica
         self._lineage = store.lineage
@@ -145,6 +148,8 @@ class TableSync:
         tables, now_ms = self._tables, self._clock.now_ms()
         topics_header = GetAllTopicConfigRequestHeader(deletions=True)
         topics = TopicConfigTable.decode((await ask(RequestCode.GET_ALL_TOPIC_CONFIG, topics_header)).body)
+        if topics.brokerName not in (None, self._broker_name):
+            raise Unreachable(f"Broker {topics.brokerName!r} answers where the master was.", address=self.master)
         if self._is_copy():
             self._delete(topics.deletions or {})
         tables.topics.follow(topics, tables.groups, now_ms)

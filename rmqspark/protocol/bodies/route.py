@@ -43,7 +43,7 @@ class TopicConfigTable(Body):
     """A broker's topics (RocketMQ's TopicConfigSerializeWrapper). The mapping members are 5.x's, for static topics.
 
     `knownDeletionMs` is ours, and only on disk: the newest deletion of a topic that the table has heard of. So is
-    `deletions`, for a slave: the last one of each topic, as in deletedtopics.json.
+    `deletions`, for a slave: the last one of each topic, as in deletedtopics.json; and `brokerName`, who answers.
     """
 
     topicConfigTable: dict[str, TopicConfig] = {}
@@ -53,6 +53,7 @@ class TopicConfigTable(Body):
     topicQueueMappingInfoMap: dict[str, Any] | None = None
     knownDeletionMs: Int64 | None = None
     deletions: dict[str, tuple[Int64, Int64, bool]] | None = None
+    brokerName: str | None = None
 
 
 class RegisterBrokerBody(Body):

@@ -302,6 +302,9 @@ def test_the_topic_table_comes_as_a_whole_or_in_pages(on_broker) -> None:
         assert sorted(page.topicConfigTable) == names[3:5]
         _, again = await ask(GetAllTopicConfigRequestHeader(3, '{"counter":0}', 2))
         assert sorted(again.topicConfigTable) == names[:2]
+        assert (table.deletions, table.brokerName) == (None, None)
+        _, of_slave = await ask(GetAllTopicConfigRequestHeader(deletions=True))
+        assert (of_slave.deletions, of_slave.brokerName) == ({}, "broker-a")
 
     on_broker(talk)
 

@@ -8,6 +8,7 @@ from errno import EIO
 from typing import TYPE_CHECKING
 
 import msgspec
+import pytest
 
 from rmqspark.broker.config import BrokerConfig
 from rmqspark.broker.replica.table_sync import TableSync
@@ -34,8 +35,6 @@ from ..store.store_bench import StoreBench
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
-
-    import pytest
 
     from rmqspark.remoting.response import Response
 
@@ -101,7 +100,8 @@ def sync_of(accounts: Passwords | None = None, *, store: StoreBench | None = Non
     clock, bench = ManualClock(), store or StoreBench()
     tables = BrokerTables(BrokerConfig(), MemoryFileSystem(), clock)
     is_copy = store is not None
-    return TableSync(tables, bench.store, lambda: is_copy, clock, OPEN, accounts), tables  # type: ignore[arg-type]
+    sync = TableSync("broker-a", tables, bench.store, lambda: is_copy, clock, OPEN, accounts)  # type: ignore[arg-type]
+    return sync, tables
 
 
 def topics(*names: str) -> bytes:
@@ -142,6 +142,29 @@ async def a_copy(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[StoreBe
         await sync.close()
 
 
+@pytest.mark.parametrize(("name", "are_taken"), [("broker-a", True), ("broker-b", False), (None, True)])
+def test_nothing_is_taken_of_another_broker(
+    monkeypatch: pytest.MonkeyPatch, name: str | None, *, are_taken: bool
+) -> None:
+    """It may have the address of a master that is gone. Made the master, the slave would know its topics, and groups go
+    on where they are there, behind messages that nobody has read. A stock master does not say who it is."""
+    told = TopicConfigTable({"orders": TopicConfig(topicName="orders")}, brokerName=name)
+    monkeypatch.setitem(TABLES, RequestCode.GET_ALL_TOPIC_CONFIG, told.encode())
+    offsets = ConsumerOffsetTable({"orders@billing": {0: 7}})
+    monkeypatch.setitem(TABLES, RequestCode.GET_ALL_CONSUMER_OFFSET, offsets.encode())
+
+    async def talk() -> None:
+        async with a_master() as master:
+            sync, tables = sync_of()
+            sync.master = master.address
+            await sync.run_round()
+            assert (tables.topics.get("orders") is not None) == are_taken
+            assert tables.offsets.committed("billing", "orders", 0) == (7 if are_taken else None)
+            await sync.close()
+
+    asyncio.run(talk())
+
+
 def test_delays_that_were_delivered_where_the_log_has_not_come_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a stock master, too, which does not say where its log was then."""
 
@@ -169,7 +192,7 @@ def test_delays_that_were_delivered_in_another_log_wait(monkeypatch: pytest.Monk
             monkeypatch.setitem(TABLES, RequestCode.GET_ALL_DELAY_OFFSET, told.encode())
             tables = BrokerTables(BrokerConfig(), MemoryFileSystem(), clock)
             copies = [False, True]
-            sync = TableSync(tables, bench.store, lambda: copies[0], clock, OPEN)
+            sync = TableSync("broker-a", tables, bench.store, lambda: copies[0], clock, OPEN)
             sync.master = master.address
             await sync.run_round()
             assert tables.delays.next_offsets == {}
