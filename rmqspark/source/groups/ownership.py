@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from rmqspark.errors import InvalidArgument
-
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
@@ -59,11 +57,6 @@ class WholeGroup:
         self._progress = progress
 
     def settle(self, start: Offsets, snapshot: Snapshot) -> Offsets:
-        if start.member:
-            raise InvalidArgument(
-                f"The checkpoint is that of a member of the shared group {start.group!r}, which has only some queues.",
-                hint="Add groupMode=shared, or start with a new checkpoint.",
-            )
         self._progress.report(start.at({queue: at for queue, at in start.positions.items() if queue in snapshot.ends}))
         return start
 

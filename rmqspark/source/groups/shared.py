@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from rmqspark.client.cluster.group_reading import Member, lease
 from rmqspark.client.cluster.patience import patiently
-from rmqspark.errors import InvalidArgument, NotSupported
+from rmqspark.errors import NotSupported
 from rmqspark.rebalance.handover import Grant, Held, Standing, Steps, renewal, standing, steps
 from rmqspark.source.groups.membership import Membership
 from rmqspark.source.loss import bear, overrun
@@ -66,11 +66,6 @@ class SharedGroup:
         self._begin_anew: set[MessageQueue] = set()  # had, in another store or topic, and begun with again nowhere yet
 
     def settle(self, start: Offsets, snapshot: Snapshot) -> Offsets:
-        if start.positions and not start.member:
-            raise InvalidArgument(
-                "The checkpoint is of a query that had its group to itself (groupMode=exclusive).",
-                hint=f"Use another checkpointLocation: queues begin where group {start.group!r} has come.",
-            )
         recorded, now_ms = start.to_json(), self._client.clock.monotonic_ms()
         self._standing = Standing({queue: start.leases.get(queue, 0) for queue in start.positions}, {}, [])
         if (

@@ -159,13 +159,15 @@ class Progress:
         """What of a batch can still be read as it was planned.
 
         All of it if this run has planned it just now. After a restart it may be an earlier one that did, and its
-        numbers other messages' by now, or nobody's. Raises DataLoss.
+        numbers other messages' by now, or nobody's. Raises DataLoss, and InvalidArgument where the batch is another
+        query's.
         """
         if self._planned is not None and end.positions == self._planned.positions:
             return planned
         snapshot = self._view.snapshot(fresh=True, missing_topics_allowed=True, outages_allowed=True)
         names = self._new_names(end, snapshot)
         end = end.under_names(names)
+        self._resumption.check(end)
         planned = [each._replace(queue=under_new_name(each.queue, names)) for each in planned]
         queues = {each.queue for each in planned}
         gone = self._deleted_among(queues - snapshot.ends.keys(), snapshot)

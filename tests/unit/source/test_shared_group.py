@@ -9,11 +9,12 @@ import pytest
 
 from rmqspark.errors import DataLoss, InvalidArgument, LeaseLost, NotSupported
 from rmqspark.rebalance.strategies import Strategy
-from rmqspark.source.groups.ownership import WholeGroup
 from rmqspark.source.groups.sharing import Sharing
 from rmqspark.source.offsets import Offsets, StoreIdentity
+from rmqspark.source.options import SourceOptions
 from rmqspark.source.partitions import Holder
 from rmqspark.source.planning.planner import QueueRange, Snapshot, ranges
+from rmqspark.source.planning.resumption import Resumption
 from rmqspark.source.subscription import Subscription
 from rmqspark.source.tasks.leases import make_sure
 
@@ -295,11 +296,11 @@ def test_what_begins_anew_is_read_from_its_beginning(world: World, now: StoreIde
     assert sorted(world.written[len(before) :]) == [(queue, offset) for queue in QUEUES for offset in range(3)]
 
 
-def test_a_member_s_checkpoint_is_not_read_alone(world: World) -> None:
+def test_a_member_s_checkpoint_is_not_read_alone() -> None:
     """It has only some queues: the rest would be read from their beginning."""
-    group = WholeGroup(None)  # type: ignore[arg-type]
+    alone = SourceOptions(Subscription(("t",)))
     with pytest.raises(InvalidArgument, match="a member of the shared group 'g'.*groupMode=shared"):
-        group.settle(Offsets("g", member="m"), world.snapshot())
+        Resumption(alone).of(Offsets("g", member="m"))
 
 
 def test_a_checkpoint_of_a_query_alone_is_not_shared(world: World) -> None:

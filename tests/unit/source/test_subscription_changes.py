@@ -63,9 +63,33 @@ def test_a_shared_group_keeps_places_itself() -> None:
     shared = {"subscribe": "t", "groupMode": "shared"}
     same, another = (SourceOptions.parse(shared | {"group": group}, streaming=True) for group in ("g", "h"))
     for start in (BOTH, at({OTHER: 3})):
-        assert Resumption(same).of(start) == start
+        member = replace(start, member="m")
+        assert Resumption(same).of(member) == member
     with pytest.raises(InvalidArgument, match="is of the shared group 'g'; option 'group' says 'h'"):
-        Resumption(another).of(BOTH)
+        Resumption(another).of(replace(BOTH, member="m"))
+
+
+SHARED = {"subscribe": "t", "group": "g", "groupMode": "shared"}
+
+
+@pytest.mark.parametrize(
+    ("given", "planned", "story"),
+    [
+        (SHARED, at({Q0: 9}), "had its group to itself"),
+        (SHARED, replace(at({Q0: 9}), group="other", member="m"), "shared group 'other'; option 'group' says 'g'"),
+        ({"subscribe": "t"}, replace(at({Q0: 9}), member="m"), "a member of the shared group 'g'"),
+        ({"subscribe": "t2"}, at({Q0: 9}), "reads other topics or queues: t"),
+    ],
+)
+def test_a_batch_that_another_query_planned_is_not_run(given: dict[str, str], planned: Offsets, story: str) -> None:
+    """Spark would take it for done, with the rows of this one or with none, and nobody would read its messages again,
+    also not after the options are set right."""
+    options = SourceOptions.parse(given, streaming=True)
+    restarted = progress(
+        Cluster({Q0: 9}), sharing=options.sharing, group=options.group, subscription=options.subscription
+    )
+    with pytest.raises(InvalidArgument, match=story):
+        restarted.readable([range_in(STORE, Q0, 4, 9)], recorded(planned))
 
 
 def test_a_queue_put_back_goes_on_where_it_was() -> None:
