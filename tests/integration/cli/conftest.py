@@ -19,7 +19,7 @@ import rmqspark
 from rmqspark.clock import SystemClock
 from rmqspark.testing.rmq import Rmq
 
-from .warm import Warm
+from ..warm import Warm
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 import time
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rmqspark.client.admin import AdminClient
@@ -20,15 +20,16 @@ from rmqspark.testing.ports import reserved_port
 
 from .load import ONE_TRY, QUEUES, Load
 from .readers import scan
-from .servers import BROKER, COMMAND, SMALL_FILES, _environment, _flags
+from .servers import BROKER, SMALL_FILES, _environment, _flags, warm
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from pathlib import Path
     from typing import Self
 
     from rmqspark.testing.history import History
     from rmqspark.testing.history_checker import Checker
+
+    from ..warm import Started
 
 _READY = b"Ctrl-C stops it."
 _PATIENCE_S = 60
@@ -54,15 +55,12 @@ class ServerProcess:
         self._errors = directory / f"{name}.errors"
         self._words = words
         self._environment = {**_environment(), **(environment or {})}
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Started | None = None
 
     def start(self) -> None:
         """It answers when this returns."""
         with self._errors.open("ab") as errors:
-            self._process = subprocess.Popen(
-                [*COMMAND, *self._words], stdout=subprocess.PIPE, stderr=errors, env=self._environment
-            )
-        assert self._process.stdout is not None
+            self._process = warm().start(self._words, Path.cwd(), self._environment, errors)
         for line in self._process.stdout:
             if _READY in line:
                 return
@@ -81,7 +79,6 @@ class ServerProcess:
             if self._process.poll() is None:
                 self._process.send_signal(signal.SIGKILL)
             self._process.wait(_PATIENCE_S)
-            assert self._process.stdout is not None
             self._process.stdout.close()
 
     @property

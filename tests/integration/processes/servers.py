@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import signal
 import subprocess
 import sys
+import time
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +18,15 @@ import rmqspark
 from rmqspark.client.admin import AdminClient
 from rmqspark.client.cluster.cluster_client import ClusterClient
 
+from ..warm import LIBRARIES, Warm
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Self
 
     from rmqspark.client.cluster.broker_client import BrokerClient
+
+    from ..warm import Started
 COMMAND = (sys.executable, "-m", "rmqspark")
 BROKER = "broker-a"
 # Files so small that every few rounds of load fill one of each kind.
@@ -33,6 +40,15 @@ SMALL_FILES = {
 _PATIENT = ("--sync-flush-timeout", "60000")
 _READY = b"Ctrl-C stops it."
 _PATIENCE_S = 60
+_SERVERS = ("rmqspark.broker.broker", "rmqspark.cli.servers", "rmqspark.cli.verbs", "rmqspark.namesrv.server")
+
+
+@cache
+def warm() -> Warm:
+    """With all that servers import: it is the same in each of their lives."""
+    made = Warm(_environment(), timeout_s=_PATIENCE_S, modules=(*LIBRARIES, *_SERVERS))
+    atexit.register(made.close)
+    return made
 
 
 class UpProcess:
@@ -46,7 +62,7 @@ class UpProcess:
         self.store = store or directory / "store"
         self.broker_files = self.store / BROKER
         self._around = tuple(around)
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | Started | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -54,18 +70,21 @@ class UpProcess:
     def __exit__(self, *_: object) -> None:
         self.kill()
 
-    def launch(self, *words: str) -> subprocess.Popen[bytes]:
+    def launch(self, *words: str) -> subprocess.Popen[bytes] | Started:
         """Starts it and does not wait: it may be killed while it recovers."""
         ports = ("--namesrv-port", "0", "--broker-port", "0", "--no-admin")
-        settings = (*ports, *_flags(SMALL_FILES), *_PATIENT)
+        words = ("up", "--store", str(self.store), *ports, *_flags(SMALL_FILES), *_PATIENT, *words)
         with (self.directory / "errors").open("ab") as errors:
-            self._process = subprocess.Popen(
-                [*self._around, *COMMAND, "up", "--store", str(self.store), *settings, *words],
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                env=_environment(),
-                start_new_session=True,
-            )
+            if not self._around:
+                self._process = warm().start(words, Path.cwd(), _environment(), errors)
+            else:
+                self._process = subprocess.Popen(
+                    [*self._around, *COMMAND, *words],
+                    stdout=subprocess.PIPE,
+                    stderr=errors,
+                    env=_environment(),
+                    start_new_session=True,
+                )
         return self._process
 
     def start(self, *words: str) -> None:
@@ -78,7 +97,7 @@ class UpProcess:
         raise AssertionError(f"It ended with {self._reap()}: {self.errors}")
 
     @property
-    def process(self) -> subprocess.Popen[bytes]:
+    def process(self) -> subprocess.Popen[bytes] | Started:
         assert self._process is not None, "it was not started"
         return self._process
 
@@ -110,7 +129,7 @@ class UpProcess:
         """The process does nothing while the block runs."""
         os.killpg(self.process.pid, signal.SIGSTOP)
         try:
-            os.waitpid(self.process.pid, os.WUNTRACED)
+            wait_until_stopped(self.process.pid)
             yield
         finally:
             os.killpg(self.process.pid, signal.SIGCONT)
@@ -137,6 +156,21 @@ class UpProcess:
         """The incarnation of its store."""
         with ClusterClient(self.namesrv, timeout_ms=60_000) as cluster:
             return broker_of(cluster).capabilities().incarnation
+
+
+def wait_until_stopped(pid: int) -> None:
+    """Returns when a process that was sent SIGSTOP stands still, with all its threads."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while not all(_stands_still(thread) for thread in Path(f"/proc/{pid}/task").iterdir()):
+        assert time.monotonic() < deadline, f"{pid} goes on"
+        time.sleep(0.001)
+
+
+def _stands_still(thread: Path) -> bool:
+    try:
+        return (thread / "stat").read_text().rpartition(")")[2].split()[0] == "T"
+    except OSError:  # it has ended
+        return True
 
 
 def broker_of(cluster: ClusterClient) -> BrokerClient:

@@ -18,7 +18,7 @@ from .derived import assert_derived
 from .ext4_disk import make_image, mounted, why_not
 from .load import QUEUES, TOPIC, Doubt, Load
 from .readers import scan
-from .servers import BROKER, UpProcess
+from .servers import BROKER, UpProcess, wait_until_stopped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,7 +89,7 @@ class PowerLosses:
         with load:
             assert self.history.wait_for(lambda: self.history.acknowledged >= goal, _PATIENCE_S), load.failure
             os.killpg(server.process.pid, signal.SIGSTOP)
-            os.waitpid(server.process.pid, os.WUNTRACED)
+            wait_until_stopped(server.process.pid)
             disk.copy(self._image(self.count + 1))
             server.kill()
         self._doubts = load.doubts

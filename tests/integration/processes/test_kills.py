@@ -120,7 +120,7 @@ class Kills:
         """Kills it somewhere between its first line of code and its first answer."""
         process = self.server.launch()
         with suppress(TimeoutExpired):
-            process.wait(self._rng.uniform(0.25, 0.6))
+            process.wait(self._rng.uniform(0, 0.3))
         self.server.kill()
         self.starts_killed += 1
 

@@ -1,7 +1,8 @@
 """`rmq` in processes of its own that find its libraries imported: to import them is most of the work of a start.
 
-A `Warm` has one interpreter with those libraries, and nothing of ours, imported. Each run is a fork of it, with the
-words, directory, environment and streams of that run, which imports rmqspark and ends as any `python -m rmqspark` does.
+A `Warm` has one interpreter with those libraries, and nothing of ours, imported, unless it is given other modules. Each
+run is a fork of it, with the words, directory, environment and streams of that run, which imports what it lacks of
+rmqspark and ends as any `python -m rmqspark` does.
 """
 
 from __future__ import annotations
@@ -23,22 +24,55 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _MOST_BYTES = 1 << 20  # of a request
-_LIBRARIES = (
+_LINE_BYTES = 32
+LIBRARIES = (
     "csv", "email.message", "hashlib", "importlib.metadata", "lz4.frame", "msgspec", "pydantic.types",
     "pydantic.type_adapter", "rich.console", "rich.table", "secrets", "structlog", "typer.main", "zipfile",
     "zlib_ng.zlib_ng", "zstandard",
 )  # fmt: skip
 
 
+class Started:
+    """A process that goes on, as `subprocess.Popen` shows one; `stdout` is what it writes to standard output."""
+
+    def __init__(self, told: socket.socket, stdout: IO[bytes]) -> None:
+        self.stdout = stdout
+        self.returncode: int | None = None
+        self._told = told
+        self.pid = int(told.recv(_LINE_BYTES))
+
+    def poll(self) -> int | None:
+        with suppress(subprocess.TimeoutExpired):
+            self.wait(0)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        if self.returncode is None:
+            self._told.settimeout(timeout)
+            try:
+                self.returncode = int(self._told.recv(_LINE_BYTES))
+            except (BlockingIOError, TimeoutError):
+                raise subprocess.TimeoutExpired("rmq", timeout or 0) from None
+            self._told.close()
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
 class Warm:
     """What takes longer than its time limit is killed."""
 
-    def __init__(self, environment: Mapping[str, str], *, timeout_s: float) -> None:
+    def __init__(self, environment: Mapping[str, str], *, timeout_s: float, modules: Sequence[str] = LIBRARIES) -> None:
         self._timeout_s = timeout_s
         self._asking, asked = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._asking.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _MOST_BYTES)
         with asked:
-            words, pipe = [sys.executable, __file__, str(asked.fileno())], subprocess.PIPE
+            words, pipe = [sys.executable, __file__, str(asked.fileno()), *modules], subprocess.PIPE
             self._process = subprocess.Popen(
                 words, stdin=pipe, stdout=pipe, stderr=pipe, env=environment, pass_fds=[asked.fileno()]
             )
@@ -54,19 +88,42 @@ class Warm:
         """Runs `rmq` with these words to its end: its exit code, as `subprocess` has it, and what it wrote to standard
         output, where that is not `output`, and to standard error."""
         (given, giving), (taking, taken), (hearing, heard) = _pipe(), _pipe(), _pipe()
-        told, telling = socket.socketpair()
-        with given, taken, heard, telling:
-            request = json.dumps([words, str(directory), dict(environment)]).encode()
-            streams = [stream.fileno() for stream in (given, output or taken, heard, telling)]
-            socket.send_fds(self._asking, [request], streams)
-        with giving, taking, hearing, told, told.makefile() as ends, ThreadPoolExecutor(3) as threads:
-            late = threading.Timer(self._timeout_s, os.kill, (int(ends.readline()), signal.SIGKILL))
+        with given, taken, heard:
+            told = self._ask(words, directory, environment, (given, output or taken, heard), in_session=False)
+        with giving, taking, hearing, told, ThreadPoolExecutor(3) as threads:
+            late = threading.Timer(self._timeout_s, os.kill, (int(told.recv(_LINE_BYTES)), signal.SIGKILL))
             late.start()
             threads.submit(_give, giving, stdin)
             out, err = threads.submit(taking.read), threads.submit(hearing.read)
-            code = int(ends.readline())
+            code = int(told.recv(_LINE_BYTES))
             late.cancel()
             return code, out.result(), err.result()
+
+    def start(
+        self, words: Sequence[str], directory: Path, environment: Mapping[str, str], errors: IO[bytes]
+    ) -> Started:
+        """Starts `rmq` with these words, without input, as the first process of a session of its own. What it writes
+        to standard error goes to a file."""
+        taking, taken = _pipe()
+        with taken, open(os.devnull, "rb") as given:
+            told = self._ask(words, directory, environment, (given, taken, errors), in_session=True)
+        return Started(told, taking)
+
+    def _ask(
+        self,
+        words: Sequence[str],
+        directory: Path,
+        environment: Mapping[str, str],
+        streams: Sequence[IO[bytes]],
+        *,
+        in_session: bool,
+    ) -> socket.socket:
+        """Where the process id and, once there is one, the exit code is told."""
+        told, telling = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with telling:
+            request = json.dumps([words, str(directory), dict(environment), in_session]).encode()
+            socket.send_fds(self._asking, [request], [*(stream.fileno() for stream in streams), telling.fileno()])
+        return told
 
     def close(self) -> None:
         self._asking.close()
@@ -102,15 +159,16 @@ def _serve(asked: socket.socket) -> None:
 
 def _become(request: list[Any], streams: list[int]) -> None:
     """Returns in a process that is as if it had been started so; its parent tells how it ends."""
-    words, directory, environment = request
+    words, directory, environment, in_session = request
     with socket.socket(fileno=streams.pop()) as telling:
         if child := os.fork():
-            telling.sendall(b"%d\n" % child)
             for stream in streams:
                 os.close(stream)
-            code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-            telling.sendall(b"%d\n" % code)
+            telling.send(b"%d" % os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
             os._exit(0)
+        if in_session:
+            os.setsid()
+        telling.send(b"%d" % os.getpid())
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
@@ -122,7 +180,7 @@ def _become(request: list[Any], streams: list[int]) -> None:
 
 
 if __name__ == "__main__":
-    for library in _LIBRARIES:
-        __import__(library)
+    for module in sys.argv[2:]:
+        __import__(module)
     _serve(socket.socket(fileno=int(sys.argv[1])))
     runpy.run_module("rmqspark", run_name="__main__", alter_sys=True)
