@@ -38,3 +38,15 @@ def test_no_key_goes_before_its_message() -> None:
     assert str(state.bench.disk.failed) == "Operation(name='sync_directory', path='commitlog')"
     state.crash(deaths=[], has_lost_power=True, seed=None)
     state.keys_lead_to_their_messages()
+
+
+def test_messages_may_wait_for_the_disk_as_long_as_the_model_likes() -> None:
+    """In it nobody flushes by the clock. A story it met once in 300: the store refused what came after two long waits,
+    as it does where a flush hangs."""
+    state = StoreMachine()
+    state.start(sizes=(4096, 60), mode="SYNC_FLUSH", index=(5, 4))
+    for _ in range(4):
+        state.append(sends=[(("orders", 0), 6)])
+        state.let_time_go_by(ms=5000)
+    state.expire(hours=1)
+    state.append(sends=[(("orders", 0), 6)])
