@@ -92,7 +92,7 @@ class TimedMessages:
         return max(0, self._store.queues.max_offset(TIMER_TOPIC, 0) - self._next_offset)
 
     def behind_s(self, now_ms: int) -> int:
-        """Since when all is delivered that is due; 0 too while nothing has been looked at yet."""
+        """Seconds for which something has been due; 0 too while nothing has been looked at yet."""
         return max(0, now_ms - self._read_ms) // 1000 if self._read_ms else 0
 
     @property
