@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from rmqspark.source.queue_range import QueueRange
     from rmqspark.source.task_options import TaskOptions
 
-CHUNK_BYTES = 2 << 20
+CHUNK_BYTES = 4 << 20  # less costs requests and Arrow batches, more costs the broker fresh memory (docs/performance.md)
 CHUNK_RECORDS = 40_000
 PULL_RECORDS = 1_024  # what is asked of a stock broker; it gives 32 unless configured otherwise
 PULL_GROUP = "rmqspark-source"
