@@ -40,8 +40,10 @@ class WriteAtLeastOnce:
 
     def write(self, batches: Iterable[Any]) -> RowsWritten:
         from rmqspark.client.cluster.shared import shared_client
-        from rmqspark.sink.delivery import AtLeastOnce  # both bring NumPy and Arrow, of which nobody else has a use
-        from rmqspark.sink.task import WriteTask
+        from rmqspark.sink.sends.delivery import (
+            AtLeastOnce,  # both bring NumPy and Arrow, of which nobody else has a use
+        )
+        from rmqspark.sink.sends.task import WriteTask
 
         settle()
         client = shared_client(self.options.namesrv, self.options.access)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql.datasource import WriterCommitMessage
 
-    from rmqspark.sink.attempt import AttemptWritten
+    from rmqspark.sink.transactions.attempt import AttemptWritten
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ class WriteExactlyOnce:
 
     def write(self, batches: Iterable[Any]) -> AttemptWritten:
         from rmqspark.client.cluster.shared import shared_client
-        from rmqspark.sink.attempt import attempt_of_task
-        from rmqspark.sink.attempt_write import write_attempt  # brings NumPy and Arrow
+        from rmqspark.sink.transactions.attempt import attempt_of_task
+        from rmqspark.sink.transactions.attempt_write import write_attempt  # brings NumPy and Arrow
 
         settle()
         client = shared_client(self.options.namesrv, self.options.access)
@@ -45,18 +45,18 @@ class WriteExactlyOnce:
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         from rmqspark.client.cluster.shared import shared_client
-        from rmqspark.sink.commit import commit
+        from rmqspark.sink.transactions.commit import commit
 
         commit(shared_client(self.options.namesrv, self.options.access), self.transaction, _of_attempts(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         from rmqspark.client.cluster.shared import shared_client
-        from rmqspark.sink.commit import abort
+        from rmqspark.sink.transactions.commit import abort
 
         abort(shared_client(self.options.namesrv, self.options.access), _of_attempts(messages))
 
 
 def _of_attempts(messages: Sequence[WriterCommitMessage | None]) -> list[AttemptWritten]:
-    from rmqspark.sink.attempt import AttemptWritten
+    from rmqspark.sink.transactions.attempt import AttemptWritten
 
     return [message for message in messages if isinstance(message, AttemptWritten)]

@@ -13,11 +13,11 @@ from rmqspark.client.spark.queries import report_query
 from rmqspark.client.spark.txn import input_keeper, report_input
 from rmqspark.protocol.bodies.queries import QueryLag, QueryQueue, QueryReport
 from rmqspark.protocol.bodies.txn import InputRange
-from rmqspark.sink.attempt import Attempt, AttemptWritten
-from rmqspark.sink.attempt_write import write_attempt
-from rmqspark.sink.commit import commit
 from rmqspark.sink.options import SinkOptions
 from rmqspark.sink.transaction_options import TransactionOptions
+from rmqspark.sink.transactions.attempt import Attempt, AttemptWritten
+from rmqspark.sink.transactions.attempt_write import write_attempt
+from rmqspark.sink.transactions.commit import commit
 
 if TYPE_CHECKING:
     from rmqspark.testing.rmq import Rmq

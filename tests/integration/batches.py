@@ -7,11 +7,11 @@ from itertools import count
 import pyarrow as pa
 
 from rmqspark.client.cluster.cluster_client import ClusterClient
-from rmqspark.sink.attempt import Attempt, AttemptWritten
-from rmqspark.sink.attempt_write import write_attempt
-from rmqspark.sink.commit import commit
 from rmqspark.sink.options import SinkOptions
 from rmqspark.sink.transaction_options import TransactionOptions
+from rmqspark.sink.transactions.attempt import Attempt, AttemptWritten
+from rmqspark.sink.transactions.attempt_write import write_attempt
+from rmqspark.sink.transactions.commit import commit
 
 _numbers = count()
 

@@ -19,11 +19,11 @@ from rmqspark.errors import RmqError
 from rmqspark.protocol.names import stream_transactional_id
 from rmqspark.protocol.records.properties import Property
 from rmqspark.remoting.access import OPEN
-from rmqspark.sink.attempt import Attempt, AttemptWritten
-from rmqspark.sink.attempt_write import write_attempt
-from rmqspark.sink.commit import abort, commit
 from rmqspark.sink.options import SinkOptions
 from rmqspark.sink.transaction_options import TransactionOptions
+from rmqspark.sink.transactions.attempt import Attempt, AttemptWritten
+from rmqspark.sink.transactions.attempt_write import write_attempt
+from rmqspark.sink.transactions.commit import abort, commit
 from rmqspark.source.reader import RmqStreamReader
 from rmqspark.source.tasks.task import read_of_batch
 from rmqspark.streaming_batch import StreamingBatch

@@ -18,9 +18,9 @@ from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.clock import SystemClock
 from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.names import HALF_TOPIC
-from rmqspark.sink.attempt import Attempt
-from rmqspark.sink.attempt_write import write_attempt
 from rmqspark.sink.options import SinkOptions
+from rmqspark.sink.transactions.attempt import Attempt
+from rmqspark.sink.transactions.attempt_write import write_attempt
 from rmqspark.testing import cluster
 from rmqspark.testing.rmq import Rmq
 

@@ -16,8 +16,8 @@ from rmqspark.client.spark.queries import report_query
 from rmqspark.client.spark.txn import input_keeper, report_input
 from rmqspark.protocol.bodies.queries import QueryQueue, QueryReport
 from rmqspark.protocol.bodies.txn import AuditedBatch, InputRange, OutputRange
-from rmqspark.sink.commit import commit
 from rmqspark.sink.transaction_options import TransactionOptions
+from rmqspark.sink.transactions.commit import commit
 from rmqspark.testing.ports import reserved_port
 
 from ..batches import committed, written

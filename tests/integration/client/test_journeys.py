@@ -20,11 +20,11 @@ from rmqspark.protocol.bodies.queries import QueryReport
 from rmqspark.protocol.bodies.txn import InputRange
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.consume import ConsumerSendMsgBackRequestHeader
-from rmqspark.sink.attempt import Attempt
-from rmqspark.sink.attempt_write import write_attempt
-from rmqspark.sink.commit import commit
 from rmqspark.sink.options import SinkOptions
 from rmqspark.sink.transaction_options import TransactionOptions
+from rmqspark.sink.transactions.attempt import Attempt
+from rmqspark.sink.transactions.attempt_write import write_attempt
+from rmqspark.sink.transactions.commit import commit
 from rmqspark.testing import cluster
 from rmqspark.testing.rmq import Rmq
 

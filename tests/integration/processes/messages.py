@@ -13,7 +13,7 @@ from rmqspark.protocol.records.message_id import pack_host
 from rmqspark.protocol.records.property_builder import build_properties
 from rmqspark.protocol.records.record_builder import encode_records
 from rmqspark.protocol.records.unique_keys import unique_keys
-from rmqspark.sink.bulk_send import BulkSend
+from rmqspark.sink.sends.bulk_send import BulkSend
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -36,7 +36,7 @@ from rmqspark.remoting.address import parse_address
 from rmqspark.remoting.blocking import BlockingConnection
 from rmqspark.replication.registered import RegisteredSlaves
 from rmqspark.replication.stream import report
-from rmqspark.sink.bulk_send import BulkSend
+from rmqspark.sink.sends.bulk_send import BulkSend
 from rmqspark.testing import LocalCluster, cluster
 from rmqspark.testing.in_process import TEST_STORE
 from rmqspark.testing.manual_clock import ManualClock

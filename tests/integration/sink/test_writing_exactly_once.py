@@ -18,15 +18,15 @@ from rmqspark.errors import Fenced, InvalidArgument, NotCommitted, ReplayMismatc
 from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.bodies.txn import InputRange
 from rmqspark.protocol.records.unique_keys import IdRange
-from rmqspark.sink.attempt import Attempt, AttemptWritten
-from rmqspark.sink.attempt_write import write_attempt
-from rmqspark.sink.commit import abort, commit
-from rmqspark.sink.delivery import AtLeastOnce
-from rmqspark.sink.half_batches import key_prefix
-from rmqspark.sink.inputs import inputs_of
 from rmqspark.sink.options import SinkOptions
-from rmqspark.sink.task import WriteTask
+from rmqspark.sink.sends.delivery import AtLeastOnce
+from rmqspark.sink.sends.task import WriteTask
 from rmqspark.sink.transaction_options import TransactionOptions
+from rmqspark.sink.transactions.attempt import Attempt, AttemptWritten
+from rmqspark.sink.transactions.attempt_write import write_attempt
+from rmqspark.sink.transactions.commit import abort, commit
+from rmqspark.sink.transactions.half_batches import key_prefix
+from rmqspark.sink.transactions.inputs import inputs_of
 from rmqspark.source.partitions import QueueLease
 from rmqspark.source.queue_range import QueueRange
 from rmqspark.source.tasks.report import tell

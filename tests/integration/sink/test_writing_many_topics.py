@@ -11,9 +11,9 @@ from rmqspark.client.admin import AdminClient
 from rmqspark.client.cluster.capabilities import Capabilities
 from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.protocol.names import MAX_BODY_BYTES
-from rmqspark.sink.delivery import AtLeastOnce
 from rmqspark.sink.options import SinkOptions
-from rmqspark.sink.task import WriteTask
+from rmqspark.sink.sends.delivery import AtLeastOnce
+from rmqspark.sink.sends.task import WriteTask
 from rmqspark.testing import cluster
 from rmqspark.testing.rmq import Rmq
 

@@ -15,10 +15,10 @@ from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.clock import SystemClock
 from rmqspark.errors import InvalidArgument, InvalidMessage, InvalidQueue, NotSupported, TopicNotFound, Unreachable
 from rmqspark.protocol.java_hash import java_hash
-from rmqspark.sink.delivery import AtLeastOnce
 from rmqspark.sink.options import SinkOptions
 from rmqspark.sink.patience import BEGINNING
-from rmqspark.sink.task import WriteTask
+from rmqspark.sink.sends.delivery import AtLeastOnce
+from rmqspark.sink.sends.task import WriteTask
 from rmqspark.testing import cluster
 from rmqspark.testing.in_process import TEST_STORE
 from rmqspark.testing.manual_clock import ManualClock
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rmqspark.model import MessageQueue, ReceivedMessage
     from rmqspark.protocol.bulk.bulk_rows import BulkRows
     from rmqspark.protocol.records.record_builder import EncodedRecords
-    from rmqspark.sink.bulk_send import BulkSend
+    from rmqspark.sink.sends.bulk_send import BulkSend
     from rmqspark.testing import LocalCluster
 
 pytestmark = pytest.mark.integration

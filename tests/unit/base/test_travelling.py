@@ -25,7 +25,7 @@ from rmqspark.errors import OtherVersion
 from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.bodies.txn import HeldAttempt
 from rmqspark.sink.at_least_once import RowsWritten
-from rmqspark.sink.attempt import Attempt, AttemptWritten
+from rmqspark.sink.transactions.attempt import Attempt, AttemptWritten
 from rmqspark.source.partitions import DirectPartition, QueueLease, QueuePartition, StorePlace
 from rmqspark.source.queue_range import QueueRange
 from rmqspark.source.store_reader import StorePartition

@@ -21,7 +21,7 @@ from rmqspark.protocol.records.properties import encode_properties
 from rmqspark.protocol.records.record import encode_record
 from rmqspark.protocol.records.record_batch import RecordBatch
 from rmqspark.protocol.records.unique_keys import IdRange
-from rmqspark.sink.rows import Rows
+from rmqspark.sink.rows.rows import Rows
 from rmqspark.source.values.arrow import ArrowColumns
 from rmqspark.source.values.schema import default_schema
 from rmqspark.store.config import StoreConfig

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from zlib_ng.zlib_ng import crc32
 
-from rmqspark.sink.checksum import RowChecksum
-from rmqspark.sink.row_hashes import add_rows
+from rmqspark.sink.rows.checksum import RowChecksum
+from rmqspark.sink.rows.hashes import add_rows
 
 BODIES = st.lists(st.binary(min_size=1, max_size=20), max_size=30)
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 _ASK = """
-import sys, rmqspark.sink.writer, rmqspark.sink.commit
+import sys, rmqspark.sink.writer, rmqspark.sink.transactions.commit
 print([name for name in ("numpy", "pyarrow") if name in sys.modules])
 """
 

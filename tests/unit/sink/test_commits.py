@@ -28,10 +28,10 @@ from rmqspark.protocol.bodies.route import BrokerData, ClusterInfo
 from rmqspark.protocol.bodies.txn import AuditedBatch, AuditedBatches, HeldAttempt, InputRange, InputRanges, TxnDecision
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.remoting.response import Response
-from rmqspark.sink.attempt import Attempt, AttemptWritten
-from rmqspark.sink.commit import abort, commit
-from rmqspark.sink.inputs import joined, leased_queues
 from rmqspark.sink.transaction_options import TransactionOptions
+from rmqspark.sink.transactions.attempt import Attempt, AttemptWritten
+from rmqspark.sink.transactions.commit import abort, commit
+from rmqspark.sink.transactions.inputs import joined, leased_queues
 from rmqspark.testing.manual_clock import ManualClock
 from rmqspark.txn.coordinator.decisions import figures
 

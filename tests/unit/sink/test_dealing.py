@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from rmqspark.client.sending.selection import queue_for_shard
 from rmqspark.errors import InvalidQueue
 from rmqspark.model import MessageQueue
-from rmqspark.sink.dealing import Run, by_queue_id, by_sharding_key, evenly, grouped, in_turn
-from rmqspark.sink.rows import column
+from rmqspark.sink.rows.rows import column
+from rmqspark.sink.sends.dealing import Run, by_queue_id, by_sharding_key, evenly, grouped, in_turn
 
 
 @pytest.mark.property

@@ -15,7 +15,7 @@ from rmqspark.errors import InvalidMessage
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.milliseconds import CLOCKS_DIFFER_MS
 from rmqspark.protocol.records.properties import decode_properties
-from rmqspark.sink.delays import SLOTS, Longest, check_delays, parking_queue, parking_texts, parted, slots
+from rmqspark.sink.rows.delays import SLOTS, Longest, check_delays, parking_queue, parking_texts, parted, slots
 
 NOON = datetime(2024, 1, 2, 12, 0, 0, 123_999, UTC)
 NOON_MS = 1704196800123

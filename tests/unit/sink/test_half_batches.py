@@ -17,11 +17,11 @@ from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.records.message_id import parse_offset_msg_id
 from rmqspark.protocol.records.record_builder import EncodedRecords
 from rmqspark.protocol.records.unique_keys import IdRange, unique_keys
-from rmqspark.sink.attempt import Attempt
-from rmqspark.sink.checksum import RowChecksum
-from rmqspark.sink.half_batches import HalfBatches, key_prefix
-from rmqspark.sink.row_hashes import add_bodies
-from rmqspark.sink.rows import Rows, column
+from rmqspark.sink.rows.checksum import RowChecksum
+from rmqspark.sink.rows.hashes import add_bodies
+from rmqspark.sink.rows.rows import Rows, column
+from rmqspark.sink.transactions.attempt import Attempt
+from rmqspark.sink.transactions.half_batches import HalfBatches, key_prefix
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

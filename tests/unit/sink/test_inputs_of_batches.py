@@ -13,9 +13,9 @@ from rmqspark.protocol.bodies.route import BrokerData, ClusterInfo
 from rmqspark.protocol.bodies.txn import InputRange, InputRanges
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.remoting.response import Response
-from rmqspark.sink.attempt import Attempt
-from rmqspark.sink.inputs import inputs_of
 from rmqspark.sink.patience import UNDER_WAY
+from rmqspark.sink.transactions.attempt import Attempt
+from rmqspark.sink.transactions.inputs import inputs_of
 from rmqspark.testing.manual_clock import ManualClock
 
 ATTEMPT = Attempt("T", "run-1", 5, 0, "x", 1, "q", 5)

@@ -21,8 +21,8 @@ from rmqspark.protocol.bulk.row_properties import RowProperties
 from rmqspark.protocol.records.body_crcs import body_crcs
 from rmqspark.protocol.records.record_builder import EncodedRecords
 from rmqspark.protocol.records.unique_keys import IdRange
-from rmqspark.sink.bulk_send import BulkSend
-from rmqspark.sink.outbox import UNACKNOWLEDGED, Outbox
+from rmqspark.sink.sends.bulk_send import BulkSend
+from rmqspark.sink.sends.outbox import UNACKNOWLEDGED, Outbox
 from rmqspark.testing.manual_clock import ManualClock
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ import pytest
 
 from rmqspark.errors import ReplayMismatch, StaleVersion
 from rmqspark.protocol.bodies.txn import InputRange, TxnDecision
-from rmqspark.sink.attempt import Attempt
-from rmqspark.sink.replays import Replay, verdict
 from rmqspark.sink.transaction_options import TransactionOptions
+from rmqspark.sink.transactions.attempt import Attempt
+from rmqspark.sink.transactions.replays import Replay, verdict
 
 RUN, EARLIER = "6f1b8a4e-0a51-4a53-9a3e-2f0a5c8b7d11", "0c1b8a4e-0a51-4a53-9a3e-2f0a5c8b7d11"
 BATCH = TxnDecision("q", rows=10, checksum="1000", run=RUN, batchId=7)

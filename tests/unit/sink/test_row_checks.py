@@ -11,8 +11,8 @@ from rmqspark.errors import InvalidMessage
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.records.properties import MAX_PROPERTIES_BYTES
 from rmqspark.protocol.records.unique_keys import UNIQUE_KEY_PAIR_BYTES, IdRange
-from rmqspark.sink.row_checks import check_bodies, check_rows, check_texts, check_topics
-from rmqspark.sink.rows import Rows
+from rmqspark.sink.rows.checks import check_bodies, check_rows, check_texts, check_topics
+from rmqspark.sink.rows.rows import Rows
 
 TEXTS = pa.list_(pa.string())
 MAP = pa.map_(pa.string(), pa.string())

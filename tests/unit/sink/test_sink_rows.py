@@ -17,8 +17,8 @@ from rmqspark.protocol.records.record import Record, decode_record
 from rmqspark.protocol.records.record_batch import RecordBatch
 from rmqspark.protocol.records.record_builder import EncodedRecords
 from rmqspark.protocol.records.unique_keys import IdRange
-from rmqspark.sink.dealing import evenly
-from rmqspark.sink.rows import Rows
+from rmqspark.sink.rows.rows import Rows
+from rmqspark.sink.sends.dealing import evenly
 from rmqspark.store.appending.bulk_check import check_keys, check_rows
 
 MAP = pa.map_(pa.string(), pa.string())

@@ -17,7 +17,7 @@ from rmqspark.protocol.buffers.columns import Column
 from rmqspark.protocol.bulk.bulk_rows import BulkRows
 from rmqspark.protocol.bulk.topic_rows import MAX_QUEUES
 from rmqspark.protocol.records.unique_keys import IdRange
-from rmqspark.sink.topic_sends import QueueRows, TopicsSend, by_broker, full_sends, shared_out
+from rmqspark.sink.sends.topic_sends import QueueRows, TopicsSend, by_broker, full_sends, shared_out
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

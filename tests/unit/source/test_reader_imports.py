@@ -29,7 +29,16 @@ _PLAN_WRITING = "from rmqspark.datasource import RmqDataSource as D; D({'topic':
             _PLAN_READING,
             (_CLIENT, "rmqspark.source.planning.progress", "rmqspark.source.tasks.task", "msgspec", *_OPTIONS),
         ),
-        (_PLAN_WRITING, (_CLIENT, "rmqspark.sink.commit", "rmqspark.sink.attempt_write", "difflib", "numpy")),
+        (
+            _PLAN_WRITING,
+            (
+                _CLIENT,
+                "rmqspark.sink.transactions.commit",
+                "rmqspark.sink.transactions.attempt_write",
+                "difflib",
+                "numpy",
+            ),
+        ),
         (
             "import rmqspark.source.driver",
             ("pyarrow.compute", "rmqspark.source.values.arrow", "rmqspark.source.tasks.fetch"),
@@ -39,11 +48,11 @@ _PLAN_WRITING = "from rmqspark.datasource import RmqDataSource as D; D({'topic':
             ("rmqspark.protocol.records.record_batch", "rmqspark.source.groups.shared", "lark"),
         ),
         (
-            "import rmqspark.sink.writer, rmqspark.sink.attempt_write",
+            "import rmqspark.sink.writer, rmqspark.sink.transactions.attempt_write",
             ("rmqspark.client.administration.descriptions", "html", "difflib"),
         ),
         (
-            "import rmqspark.sink.writer, rmqspark.sink.exactly_once, rmqspark.sink.attempt_write",
+            "import rmqspark.sink.writer, rmqspark.sink.exactly_once, rmqspark.sink.transactions.attempt_write",
             ("rmqspark.options", "rmqspark.sink.option_table", "rmqspark.sink.at_least_once", *_FOR_FEW),
         ),
         (

@@ -11,7 +11,7 @@ from rmqspark.client.cluster.patience import Patience, may_pass, patiently
 from rmqspark.client.spark.coordinator import masters
 from rmqspark.client.spark.txn import reported_inputs
 from rmqspark.errors import RmqError
-from rmqspark.sink.refusals import not_committed
+from rmqspark.sink.transactions.refusals import not_committed
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rmqspark.client.cluster.cluster_client import ClusterClient
     from rmqspark.client.cluster.patience import Another
     from rmqspark.protocol.bodies.txn import InputRange
-    from rmqspark.sink.attempt import Attempt
+    from rmqspark.sink.transactions.attempt import Attempt
 
 _PATIENCE: Final = Patience((100, 200, 400, 800, 1_600))
 _AT_ONCE: Final = Patience(())

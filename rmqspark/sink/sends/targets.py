@@ -8,8 +8,8 @@ from rmqspark.client.cluster.futures import asked
 from rmqspark.client.cluster.patience import patiently
 from rmqspark.errors import NoPermission, NotSupported, RmqError, TopicNotFound
 from rmqspark.protocol.names import MAX_TOPIC_LENGTH, check_sendable
-from rmqspark.sink.bulk_send import STOCK_BATCH_BYTES
-from rmqspark.sink.delays import Longest
+from rmqspark.sink.rows.delays import Longest
+from rmqspark.sink.sends.bulk_send import STOCK_BATCH_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence

@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqspark.message_queue import MessageQueue
-from rmqspark.sink.refusals import (
+from rmqspark.sink.transactions.refusals import (
     mismatch,
     of_another_place,
     of_another_query,
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from rmqspark.errors import RmqError
     from rmqspark.protocol.bodies.txn import InputRange, TxnDecision
-    from rmqspark.sink.attempt import Attempt
     from rmqspark.sink.transaction_options import TransactionOptions
+    from rmqspark.sink.transactions.attempt import Attempt
 
 _SPARKS_RUN: Final = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 

@@ -11,13 +11,13 @@ import pyarrow as pa
 from rmqspark.errors import InvalidMessage, InvalidQueue
 from rmqspark.gathering import gathered
 from rmqspark.protocol.records.message_id import ZERO_HOST, pack_ipv4_host
-from rmqspark.sink.dealing import Run, by_queue_id, by_sharding_key, evenly, grouped, in_turn
-from rmqspark.sink.delays import DELAY_COLUMNS, SLOTS, parking_queue, parking_texts, parted, slots
-from rmqspark.sink.outbox import Outbox
-from rmqspark.sink.row_checks import check_queue_ids, check_rows, check_texts, check_topics
-from rmqspark.sink.rows import Rows, column, is_plain
-from rmqspark.sink.targets import Targets
-from rmqspark.sink.topic_sends import QueueRows, TopicsSend, by_broker, full_sends, shared_out
+from rmqspark.sink.rows.checks import check_queue_ids, check_rows, check_texts, check_topics
+from rmqspark.sink.rows.delays import DELAY_COLUMNS, SLOTS, parking_queue, parking_texts, parted, slots
+from rmqspark.sink.rows.rows import Rows, column, is_plain
+from rmqspark.sink.sends.dealing import Run, by_queue_id, by_sharding_key, evenly, grouped, in_turn
+from rmqspark.sink.sends.outbox import Outbox
+from rmqspark.sink.sends.targets import Targets
+from rmqspark.sink.sends.topic_sends import QueueRows, TopicsSend, by_broker, full_sends, shared_out
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from rmqspark.client.cluster.cluster_client import ClusterClient
     from rmqspark.message_queue import MessageQueue
     from rmqspark.protocol.buffers.spans import Positions
-    from rmqspark.sink.delays import Waiting
-    from rmqspark.sink.delivery import Delivery
     from rmqspark.sink.options import SinkOptions
+    from rmqspark.sink.rows.delays import Waiting
+    from rmqspark.sink.sends.delivery import Delivery
 
 _SENDS_AT_A_TIME = 8  # are made of rows that columns divide among queues
 

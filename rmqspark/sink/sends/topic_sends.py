@@ -20,8 +20,8 @@ from rmqspark.errors import NotSupported
 from rmqspark.protocol.bulk.topic_rows import MAX_QUEUES, TopicRun, encode_runs
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.bulk import TopicsSendRequestHeader, TopicsSendResponseHeader
-from rmqspark.sink.bulk_send import PRODUCER_GROUP
-from rmqspark.sink.dealing import evenly
+from rmqspark.sink.sends.bulk_send import PRODUCER_GROUP
+from rmqspark.sink.sends.dealing import evenly
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

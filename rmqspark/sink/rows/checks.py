@@ -18,9 +18,9 @@ from rmqspark.errors import InvalidMessage, InvalidName
 from rmqspark.protocol.names import MAX_BODY_BYTES, check_sendable
 from rmqspark.protocol.records.properties import MAX_PROPERTIES_BYTES, is_reserved
 from rmqspark.protocol.records.unique_keys import UNIQUE_KEY_PAIR_BYTES
-from rmqspark.sink.delays import check_delays
-from rmqspark.sink.rows import PLAIN_COLUMNS, body_name, column
-from rmqspark.sink.unsendable import unsendable, without_queue
+from rmqspark.sink.rows.delays import check_delays
+from rmqspark.sink.rows.rows import PLAIN_COLUMNS, body_name, column
+from rmqspark.sink.rows.unsendable import unsendable, without_queue
 
 if TYPE_CHECKING:
     from collections.abc import Callable

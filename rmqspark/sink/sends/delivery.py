@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from rmqspark.protocol.records.message_id import UniqueIds
 from rmqspark.protocol.records.unique_keys import IdRange
-from rmqspark.sink.bulk_send import BulkSend
+from rmqspark.sink.sends.bulk_send import BulkSend
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rmqspark.protocol.buffers.spans import Bytes
     from rmqspark.protocol.bulk.bulk_rows import BulkRows
     from rmqspark.protocol.records.record_builder import EncodedRecords
-    from rmqspark.sink.rows import Rows
+    from rmqspark.sink.rows.rows import Rows
 
 
 class Send(Protocol):

@@ -16,7 +16,7 @@ from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.milliseconds import CLOCKS_DIFFER_MS, MICROSECONDS_FROM, SECONDS
 from rmqspark.protocol.names import MAX_DELAY_LEVEL, SCHEDULE_TOPIC, TIMER_TOPIC
 from rmqspark.protocol.records.properties import Property
-from rmqspark.sink.unsendable import unsendable
+from rmqspark.sink.rows.unsendable import unsendable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from rmqspark.protocol.buffers.columns import Column
-    from rmqspark.sink.checksum import RowChecksum
+    from rmqspark.sink.rows.checksum import RowChecksum
 
 _LENGTH_SHIFT = np.uint64(32)
 _STEPS = ((np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)), (np.uint64(27), np.uint64(0x94D049BB133111EB)))

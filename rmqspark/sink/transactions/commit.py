@@ -20,11 +20,11 @@ from rmqspark.errors import Busy, RmqError
 from rmqspark.fault_points import fault_point
 from rmqspark.protocol.bodies.txn import TxnDecision
 from rmqspark.protocol.headers.txn import NO_EPOCH, TxnOutcome
-from rmqspark.sink.checksum import RowChecksum
-from rmqspark.sink.inputs import inputs_of, leased_queues
 from rmqspark.sink.patience import LAST, UNDER_WAY
-from rmqspark.sink.refusals import fenced, in_doubt, not_committed, stale
-from rmqspark.sink.replays import Replay, verdict
+from rmqspark.sink.rows.checksum import RowChecksum
+from rmqspark.sink.transactions.inputs import inputs_of, leased_queues
+from rmqspark.sink.transactions.refusals import fenced, in_doubt, not_committed, stale
+from rmqspark.sink.transactions.replays import Replay, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from rmqspark.client.cluster.cluster_client import ClusterClient
     from rmqspark.client.cluster.patience import Another
     from rmqspark.protocol.bodies.txn import HeldAttempt, InputRange
-    from rmqspark.sink.attempt import Attempt, AttemptWritten
     from rmqspark.sink.transaction_options import TransactionOptions
+    from rmqspark.sink.transactions.attempt import Attempt, AttemptWritten
 
 
 _log = logging.getLogger(__name__)

@@ -19,10 +19,10 @@ from rmqspark.protocol.bulk.bulk_rows import AS_ROWS_WITH_PROPERTIES
 from rmqspark.protocol.headers.txn import TxnHalfRequestHeader
 from rmqspark.protocol.records.message_id import UNIQUE_PREFIX_CHARACTERS
 from rmqspark.protocol.records.unique_keys import IdRange
-from rmqspark.sink.bulk_send import BulkSend
-from rmqspark.sink.checksum import RowChecksum
-from rmqspark.sink.row_hashes import add_bodies, add_rows
-from rmqspark.sink.rows import body_name, column
+from rmqspark.sink.rows.checksum import RowChecksum
+from rmqspark.sink.rows.hashes import add_bodies, add_rows
+from rmqspark.sink.rows.rows import body_name, column
+from rmqspark.sink.sends.bulk_send import BulkSend
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from rmqspark.protocol.buffers.spans import Bytes
     from rmqspark.protocol.bulk.bulk_rows import BulkRows
     from rmqspark.protocol.records.record_builder import EncodedRecords
-    from rmqspark.sink.attempt import Attempt
-    from rmqspark.sink.rows import Rows
+    from rmqspark.sink.rows.rows import Rows
+    from rmqspark.sink.transactions.attempt import Attempt
 
 _PORT_AT = 4  # of the ids that brokers give: host, port, offset
 

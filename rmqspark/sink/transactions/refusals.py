@@ -9,7 +9,7 @@ from rmqspark.errors import Fenced, InDoubt, NotCommitted, ReplayMismatch, Stale
 if TYPE_CHECKING:
     from rmqspark.errors import RmqError
     from rmqspark.protocol.bodies.txn import TxnDecision
-    from rmqspark.sink.attempt import Attempt
+    from rmqspark.sink.transactions.attempt import Attempt
 
 _AGAIN = "Nothing of it is readable, now or later. Start the query again: it runs the batch once more."
 _FENCED_BY_SOMEBODY = (

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rmqspark.protocol.buffers.spans import Bytes
     from rmqspark.protocol.bulk.bulk_rows import BulkRows
     from rmqspark.protocol.records.record_builder import EncodedRecords
-    from rmqspark.sink.delivery import Send
+    from rmqspark.sink.sends.delivery import Send
 
 UNACKNOWLEDGED = 2
 

@@ -14,14 +14,14 @@ from rmqspark.client.spark.coordinator import Coordinator
 from rmqspark.errors import Fenced
 from rmqspark.fault_points import fault_point
 from rmqspark.protocol.headers.txn import TxnOutcome
-from rmqspark.sink.attempt import Attempt, AttemptWritten
-from rmqspark.sink.checksum import RowChecksum
-from rmqspark.sink.half_batches import HalfBatches
-from rmqspark.sink.refusals import cut_off, fenced, stale
-from rmqspark.sink.row_checks import check_bodies
-from rmqspark.sink.row_hashes import add_bodies
-from rmqspark.sink.rows import body_name, column
-from rmqspark.sink.task import WriteTask
+from rmqspark.sink.rows.checks import check_bodies
+from rmqspark.sink.rows.checksum import RowChecksum
+from rmqspark.sink.rows.hashes import add_bodies
+from rmqspark.sink.rows.rows import body_name, column
+from rmqspark.sink.sends.task import WriteTask
+from rmqspark.sink.transactions.attempt import Attempt, AttemptWritten
+from rmqspark.sink.transactions.half_batches import HalfBatches
+from rmqspark.sink.transactions.refusals import cut_off, fenced, stale
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

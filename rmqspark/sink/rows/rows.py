@@ -22,7 +22,7 @@ from rmqspark.protocol.records.property_builder import build_properties
 from rmqspark.protocol.records.record import CRC_MASK, MIN_RECORD_BYTES
 from rmqspark.protocol.records.record_builder import encode_records
 from rmqspark.protocol.records.unique_keys import UNIQUE_KEY_PAIR_BYTES, unique_keys
-from rmqspark.sink.compression import compressed
+from rmqspark.sink.rows.compression import compressed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
