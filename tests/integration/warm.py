@@ -33,28 +33,38 @@ LIBRARIES = (
 
 
 class Started:
-    """A process that goes on, as `subprocess.Popen` shows one; `stdout` is what it writes to standard output."""
+    """A process that goes on, as `subprocess.Popen` shows one, to several threads; `stdout` is what it writes to
+    standard output."""
 
     def __init__(self, told: socket.socket, stdout: IO[bytes]) -> None:
         self.stdout = stdout
         self.returncode: int | None = None
         self._told = told
+        self._hearing = threading.Lock()  # its end is told once
         self.pid = int(told.recv(_LINE_BYTES))
 
     def poll(self) -> int | None:
-        with suppress(subprocess.TimeoutExpired):
-            self.wait(0)
+        """None, too, while another thread waits for its end, as with `Popen`."""
+        if self._hearing.acquire(blocking=False):
+            try:
+                self._hear(0)
+            finally:
+                self._hearing.release()
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
+        with self._hearing:
+            self._hear(timeout)
+        if self.returncode is None:
+            raise subprocess.TimeoutExpired("rmq", timeout or 0)
+        return self.returncode
+
+    def _hear(self, timeout: float | None) -> None:
         if self.returncode is None:
             self._told.settimeout(timeout)
-            try:
+            with suppress(BlockingIOError, TimeoutError):
                 self.returncode = int(self._told.recv(_LINE_BYTES))
-            except (BlockingIOError, TimeoutError):
-                raise subprocess.TimeoutExpired("rmq", timeout or 0) from None
-            self._told.close()
-        return self.returncode
+                self._told.close()
 
     def send_signal(self, number: int) -> None:
         if self.poll() is None:
