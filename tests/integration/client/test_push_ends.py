@@ -30,7 +30,7 @@ def test_no_thread_is_left(mq: LocalCluster, topic: str) -> None:
         consumer.subscribe(topic)
         assert len(threads() - before) == 22
     consumer.close()
-    assert threads() == before
+    assert threads() <= before  # where those of another test may still have been ending
     with pytest.raises(AlreadyClosed):
         consumer.subscribe(topic)
     PushConsumer(mq.namesrv, "threads", listener=print).close()
@@ -38,7 +38,7 @@ def test_no_thread_is_left(mq: LocalCluster, topic: str) -> None:
     wrong.subscribe(topic)
     with pytest.raises(Unreachable):
         wrong.start()
-    assert threads() == before
+    assert threads() <= before
 
 
 def test_a_listener_may_close_its_consumer(mq: LocalCluster, topic: str, producer: Producer) -> None:
