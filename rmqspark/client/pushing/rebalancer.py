@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
     from concurrent.futures import Future
 
+    from rmqspark.client.cluster.capabilities import StoreLife
     from rmqspark.client.pushing.lookout import Lookout
     from rmqspark.client.pushing.membership import Membership
     from rmqspark.client.pushing.pump import Pump
@@ -43,6 +44,13 @@ class Division(NamedTuple):
     strategy: Strategy | None
     is_ordered: bool
     interval_ms: int
+
+
+class Origin(NamedTuple):
+    """What the offsets of a queue are of: its broker's store, and the topic made after a deletion; None: not known."""
+
+    life: StoreLife | None
+    topic_deleted_ms: int | None
 
 
 class Leaving(NamedTuple):
@@ -81,6 +89,7 @@ class Rebalancer:
         self._held: dict[MessageQueue, ProcessQueue] = {}
         self._leaving: dict[MessageQueue, Leaving] = {}
         self._begun: set[MessageQueue] = set()  # all that were ever held
+        self._left: dict[MessageQueue, Origin] = {}  # of who broadcasts, whose offsets say not whose they are
         self._refused: set[MessageQueue] = set()  # could not be begun with
         self._taking: list[MessageQueue] = []  # locked, and not with the pump yet
         self._changed = threading.Condition()
@@ -190,6 +199,8 @@ class Rebalancer:
 
     def _release(self, queue: MessageQueue, *, is_lost: bool = False) -> None:
         held = self._held.pop(queue)
+        if self._division.strategy is None and not is_lost:
+            self._left[queue] = Origin(held.life, held.topic_deleted_ms)
         self._leaving[queue] = Leaving(held, self._pump.release(held, is_lost=is_lost), is_lost)
 
     def _has_left(self, queue: MessageQueue) -> bool:
@@ -207,7 +218,7 @@ class Rebalancer:
             take = self._taking = self._lock(take, locked_until)
         for queue, start in self._starts.of(take, self._subscriptions, self._is_later).items():
             if isinstance(start, int):
-                held = self._held[queue] = ProcessQueue(queue, start, self._clock.monotonic_ms())
+                held = self._held[queue] = self._begun_at(queue, start)
                 held.locked_until = locked_until
                 self._begun.add(queue)
                 self._pump.hold(held)
@@ -215,6 +226,14 @@ class Rebalancer:
                 self._membership.unlock(queue)  # or nobody had it for a minute, should another round not come to it
             self._note_start(queue, start)
         self._taking = []
+
+    def _begun_at(self, queue: MessageQueue, start: int) -> ProcessQueue:
+        """A broker takes no commit of another store, or topic, than its own; a file of this machine does: such an
+        offset is of the store, and the topic, that it was of when the queue was left."""
+        held = ProcessQueue(queue, start, self._clock.monotonic_ms())
+        if (before := self._left.pop(queue, None)) is not None:
+            held.life, held.topic_deleted_ms = before
+        return held
 
     def _is_later(self, queue: MessageQueue) -> bool:
         """Whether all of it is new to the group. So it is where this member has held the queue and no broker knows how

@@ -195,6 +195,33 @@ def test_a_topic_that_is_made_anew_while_a_consumer_is_busy_is_consumed_from_its
     assert {*heard.bodies} - {"old"} == {str(number) for number in range(100)}
 
 
+@pytest.mark.parametrize("broadcasting", [False, True])
+def test_a_topic_that_a_busy_consumer_sees_go_is_consumed_from_its_beginning(
+    mq: LocalCluster, admin: AdminClient, producer: Producer, tmp_path: Path, broadcasting: bool
+) -> None:
+    """It gives the queue up, not lost but gone, and what it has committed of it is of the topic before."""
+    go_on, topic = threading.Event(), f"seen-to-go-{broadcasting}"
+    heard = Listener(lambda message: go_on.wait(PATIENCE_S) if message.body == b"old 2" else None)
+    config = replace(QUICK, local_offset_store_dir=str(tmp_path), pull_threshold_for_queue=20)
+    admin.create_topic(topic, queues=1)
+    with PushConsumer(
+        mq.namesrv, "sees", listener=heard, broadcasting=broadcasting, config=config, consume_threads=1
+    ) as consumer:
+        consumer.subscribe(topic)
+        producer.send_batch([Message(topic, b"old %d" % number) for number in range(40)], queue=0)
+        heard.wait(3)
+        (held,) = [each for each in consumer._pump._held.values() if each.queue.topic == topic]
+        wait_until(lambda: len(held) > 20, "it has as much as it may, and asks for no more")
+        admin.delete_topic(topic)
+        wait_until(lambda: of_topic(consumer, topic) == [], "it sees that the topic is gone")
+        admin.create_topic(topic, queues=1)
+        with Producer(mq.namesrv) as another:
+            another.send_batch([Message(topic, b"%d" % number) for number in range(9)], queue=0)
+        go_on.set()
+        wait_until(lambda: "8" in heard.bodies, "the last is consumed")
+    assert {body for body in heard.bodies if "old" not in body} == {str(number) for number in range(9)}
+
+
 def test_several_topics(mq: LocalCluster, admin: AdminClient, producer: Producer) -> None:
     heard = Listener()
     for name in ("left", "right"):
