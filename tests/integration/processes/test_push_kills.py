@@ -16,6 +16,8 @@ from rmqspark.broker.config import BrokerConfig
 from rmqspark.clock import SystemClock
 from rmqspark.testing import cluster
 
+from .load import ONE_TRY
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -90,7 +92,8 @@ def test_kills_lose_nothing(tmp_path: Path, ordered: bool, seed: int, amount, te
     with, or not committed yet, twice."""
     random, kills, sent = Random(seed), amount(4, 40), 0
     path = tmp_path / "consumed"
-    with cluster(brokers=1, broker_config=FORGETFUL) as mq, Producer(mq.namesrv) as producer, ExitStack() as ends:
+    with cluster(brokers=1, broker_config=FORGETFUL) as mq, ExitStack() as ends:
+        producer = ends.enter_context(Producer(mq.namesrv, config=ONE_TRY))  # nothing is sent twice
         with AdminClient(mq.namesrv) as admin:
             admin.create_topic("orders", queues=QUEUES)
 
