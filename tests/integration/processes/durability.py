@@ -2,7 +2,8 @@
 
 A record counts as on disk when an fsync of its file returned 0 that had begun after the write of the record had ended.
 Once an fsync has failed, of whatever file, no later one counts: the kernel may have marked pages clean that never
-reached the disk (reliability, G6).
+reached the disk (reliability, G6). Only a draft, as tables have, is none of the store before its fsync returned 0, and
+else is written as a whole again.
 """
 
 from __future__ import annotations
@@ -29,6 +30,11 @@ SYNCS = ("fsync", "fdatasync")
 REPLIES = ("write", "writev", "sendto", "sendmsg")
 TRACED = (*WRITES, *SYNCS, *REPLIES)
 _SIZE_AND_MAGIC = Struct(">iI")
+
+
+def is_draft(path: str) -> bool:
+    """Whether it is put in its place when it is on disk, and thrown away where it could not be written."""
+    return path.endswith(".tmp")
 
 
 class Acknowledgement(NamedTuple):
@@ -113,7 +119,7 @@ class _Disk:
 
     def ends_sync(self, call: Call) -> None:
         if call.result != 0:
-            self._has_failed = True
+            self._has_failed |= not is_draft(call.target)
         elif not self._has_failed:
             self._synced[call.target] = max(self._synced.get(call.target, 0), self._covered[call.begun])
 

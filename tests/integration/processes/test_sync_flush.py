@@ -18,7 +18,7 @@ from rmqspark.testing.history import History, content_to_send
 from rmqspark.testing.history_checker import Checker
 
 from . import strace
-from .durability import TRACED, LogFiles, acknowledgements, premature
+from .durability import TRACED, LogFiles, acknowledgements, is_draft, premature
 from .load import ONE_TRY, QUEUES, TOPIC, Load
 from .messages import bulk_of, messages
 from .readers import scan
@@ -38,6 +38,7 @@ _MESSAGES, _MESSAGES_OF_A_SOAK = 2_000, 20_000
 _FAILED_FSYNCS, _FAILED_FSYNCS_OF_A_SOAK = 3, 30
 _AT_A_TIME = 3
 _STARTED, _LATEST = 8, 24  # fdatasyncs of a thread; before the first of these a topic may still be being created
+_AGAIN = 20  # fdatasyncs later, should that have been one of a table
 _PATIENCE_S = 60
 
 
@@ -91,12 +92,13 @@ class Outcome(NamedTuple):
 
 
 def fail_fsync(directory: Path, rng: Random) -> Outcome:
-    """One broker whose n-th fdatasync returns EIO."""
+    """One broker whose n-th fdatasync returns EIO: of each thread, for strace counts no other way. Should it be that of
+    a table the broker goes on, and says so where it is stopped just then."""
     directory.mkdir()
     trace, fails_at = directory / "trace", rng.randint(_STARTED, _LATEST)
     checker = Checker()
     history = History(checker.feed)
-    injected = ("-e", f"inject=fdatasync:error=EIO:when={fails_at}")
+    injected = ("-e", f"inject=fdatasync:error=EIO:when={fails_at}+{_AGAIN}")
     with UpProcess(directory, strace.command(trace, TRACED, *injected)) as server:
         server.start(*SYNC_FLUSH)
         server.create_topic(TOPIC, len(QUEUES))
@@ -114,11 +116,13 @@ def fail_fsync(directory: Path, rng: Random) -> Outcome:
             assert history.wait_for(lambda: history.unknown > 0, _PATIENCE_S)
         assert_refused(history, server.namesrv, rng)
         scan(history, "after the failure", server.namesrv, dict.fromkeys(QUEUES, 0))
-        assert server.stop() == 0
+        code = server.stop()
     with trace.open() as lines:
         calls = strace.parse(lines)
-    failed = [call.target for call in calls if call.name == "fdatasync" and call.result == -1]
+    targets = [call.target for call in calls if call.name == "fdatasync" and call.result == -1]
+    failed = [target for target in targets if not is_draft(target)]
     assert failed, "no fdatasync was made to fail"
+    assert code == 0 or len(targets) > len(failed)
     assert list(premature(calls, acknowledgements(calls), LogFiles(server.broker_files / "commitlog"))) == []
     with UpProcess(directory) as server:
         server.start(*SYNC_FLUSH)

@@ -44,6 +44,10 @@ class Trace:
     def sync(self, base: int = 0, result: str = "0", thread: int = 2) -> None:
         self.add(thread, f"fdatasync(5<{self._path(base)}>) = {result}")
 
+    def fail_draft(self) -> None:
+        path = self.directory.parent / "config" / "topics.json.tmp"
+        self.add(2, f"fdatasync(6<{_escaped(path)}>) = -1 EIO (Input/output error) (INJECTED)")
+
     def begin_sync(self, base: int = 0) -> None:
         self.add(2, f"fdatasync(5<{self._path(base)}> <unfinished ...>")
 
@@ -67,7 +71,11 @@ class Trace:
         return [answer.physical_offsets for answer in found]
 
     def _path(self, base: int) -> str:
-        return "".join(f"\\x{byte:02x}" for byte in str(self.directory / f"{base:020d}").encode())
+        return _escaped(self.directory / f"{base:020d}")
+
+
+def _escaped(path: Path) -> str:
+    return "".join(f"\\x{byte:02x}" for byte in str(path).encode())
 
 
 def quoted(data: bytes) -> str:
@@ -156,6 +164,15 @@ def test_a_sync_that_failed(trace: Trace) -> None:
     trace.answer(0)
     trace.answer(SIZE)
     assert trace.premature == [(SIZE,)]
+
+
+def test_a_draft_whose_sync_failed(trace: Trace) -> None:
+    """Of a table, which stays as it was: that says nothing of the log."""
+    trace.write(0)
+    trace.fail_draft()
+    trace.sync()
+    trace.answer(0)
+    assert trace.premature == []
 
 
 def test_a_bulk_over_two_files(trace: Trace) -> None:
