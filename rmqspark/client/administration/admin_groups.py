@@ -42,7 +42,7 @@ def delete_group(cluster: ClusterClient, group: str) -> None:
     """From every master, its committed offsets and its retry topic too: each of these counts as one of the topics that
     a broker may have. Its dead letters stay. GroupNotFound where none has it."""
     admins = [BrokerAdmin(cluster.broker(name)) for name in masters(cluster)]
-    holders = [admin for admin in admins if group in admin.groups()]
+    holders = [admin for admin in admins if admin.has_group(group)]
     if not holders:
         raise GroupNotFound(group, hint="rmq group list shows those that exist.")
     in_turn(holders, lambda admin: _delete(admin, group), lambda admin: admin.broker.name)

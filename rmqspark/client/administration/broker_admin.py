@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from rmqspark.client.administration.broker_facts import config_of, metrics_of, runtime_of, setting_line
 from rmqspark.client.cluster.futures import then
-from rmqspark.errors import MessageNotFound, NotFound, ServerFault
+from rmqspark.errors import GroupNotFound, MessageNotFound, NotFound, ServerFault
 from rmqspark.protocol.bodies.admin import (
     ConsumerConnection,
     ConsumeStats,
@@ -22,6 +22,7 @@ from rmqspark.protocol.headers.admin import (
     CreateTopicRequestHeader,
     DeleteSubscriptionGroupRequestHeader,
     GetConsumeStatsRequestHeader,
+    GetSubscriptionGroupConfigRequestHeader,
     QueryTopicsByConsumerRequestHeader,
     ResetOffsetRequestHeader,
     TopicRequestHeader,
@@ -108,6 +109,14 @@ class BrokerAdmin:
     def submit_groups(self) -> Future[dict[str, SubscriptionGroupConfig]]:
         """The same without waiting."""
         return self._submit(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, None, _groups)
+
+    def has_group(self, group: str) -> bool:
+        """Whether it knows the group. Unlike `groups` it takes no right to see all others, and brings none of them."""
+        try:
+            self._call(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, GetSubscriptionGroupConfigRequestHeader(group))
+        except GroupNotFound:
+            return False
+        return True
 
     def put_group(self, config: SubscriptionGroupConfig) -> None:
         """Makes a group, or changes one."""

@@ -113,7 +113,7 @@ def _is_known(cluster: ClusterClient, roll: RollCall, group: str) -> bool:
     """Whether any broker knows the group: the first that does is enough."""
     for name in masters(cluster):
         with roll.hears(name):
-            if group in BrokerAdmin(cluster.broker(name)).groups():
+            if BrokerAdmin(cluster.broker(name)).has_group(group):
                 return True
     return False
 

@@ -130,13 +130,13 @@ def carry_out(cluster: ClusterClient, group: str, plan: Collection[QueueReset], 
 
 def _make(group: str, brokers: list[BrokerAdmin]) -> None:
     for admin in brokers:
-        if group not in admin.groups():
+        if not admin.has_group(group):
             admin.put_group(SubscriptionGroupConfig(group))
 
 
 def _require(group: str, brokers: list[BrokerAdmin]) -> None:
     """No broker resets a group that it does not know; that is said before anything is planned and shown."""
-    if not any(group in admin.groups() for admin in brokers):
+    if not any(admin.has_group(group) for admin in brokers):
         raise GroupNotFound(
             group,
             hint="rmq group list shows those there are. One comes into being when something first reads for it, or is "
