@@ -20,6 +20,16 @@ class _Awaited(NamedTuple):
     deadline_ms: int
 
 
+class Loss(NamedTuple):
+    """How a connection has ended, in words, and what may be done about it."""
+
+    story: str
+    hint: str = ""
+
+    def error(self, address: str) -> ConnectionLost:
+        return ConnectionLost(self.story, address=address, hint=self.hint)
+
+
 class AwaitedAnswers:
     """The futures under their opaques, until the connection is lost. An answer that nobody waits for (any more) is
     dropped, as RocketMQ does; callbacks of a future run where its answer is delivered."""
@@ -28,7 +38,7 @@ class AwaitedAnswers:
         self._address = address
         self._lock = threading.Lock()  # guards the two below
         self._awaited: dict[int, _Awaited] = {}
-        self.lost: str | None = None  # why, in words
+        self.lost: Loss | None = None
         self.has_given_up = False  # somebody, since anything was heard of the other side
 
     def begin(self, opaque: int, code: int, timeout_ms: int, deadline_ms: int) -> Future[Response]:
@@ -60,13 +70,13 @@ class AwaitedAnswers:
         for awaited in overdue:
             awaited.future.set_exception(timed_out(self._address, awaited.code, awaited.timeout_ms))
 
-    def fail(self, reason: str) -> list[Future[Response]]:
+    def fail(self, loss: Loss) -> list[Future[Response]]:
         """The connection has ended; only the first reason counts. Returns who waited, to be told by `tell_lost`."""
         with self._lock:
-            self.lost = self.lost or reason
+            self.lost = self.lost or loss
             orphans, self._awaited = [awaited.future for awaited in self._awaited.values()], {}
         return orphans
 
-    def tell_lost(self, orphans: list[Future[Response]]) -> None:
+    def tell_lost(self, orphans: list[Future[Response]], loss: Loss) -> None:
         for future in orphans:
-            future.set_exception(ConnectionLost(self.lost or "", address=self._address))
+            future.set_exception(loss.error(self._address))

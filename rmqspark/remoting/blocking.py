@@ -21,14 +21,14 @@ from rmqspark.protocol.codes import ResponseCode
 from rmqspark.protocol.commands.command import MAX_RESPONSE_HEADER_BYTES, decode_command, split_frame
 from rmqspark.protocol.commands.encoding import encode_request
 from rmqspark.remoting.access import OPEN
-from rmqspark.remoting.awaited import AwaitedAnswers
+from rmqspark.remoting.awaited import AwaitedAnswers, Loss
 from rmqspark.remoting.dial import dial
 from rmqspark.remoting.frame_reader import FrameReader
 from rmqspark.remoting.frame_writer import FrameWriter
 from rmqspark.remoting.peer_requests import PeerRequests
 from rmqspark.remoting.response import Response
 from rmqspark.remoting.signing import signer_of
-from rmqspark.remoting.unanswered import timed_out, unanswered, waits_for_itself
+from rmqspark.remoting.unanswered import remedy, timed_out, unanswered, waits_for_itself
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -156,7 +156,7 @@ class BlockingConnection:
             self._socket.close()  # only our copy: the parent's connection lives on
             return
         self._part()
-        self._end(f"The connection to {self.address} was closed.")
+        self._end(Loss(f"The connection to {self.address} was closed."))
         if threading.current_thread() is not self._thread:
             self._thread.join()
 
@@ -202,7 +202,7 @@ class BlockingConnection:
             return False
         try:
             if self._awaited.lost is not None:
-                raise ConnectionLost(self._awaited.lost, address=self.address)
+                raise self._awaited.lost.error(self.address)
             return self._write(buffers, deadline_ms)
         finally:
             self._send_lock.release()
@@ -214,7 +214,7 @@ class BlockingConnection:
         try:
             return self._writer.write(buffers, deadline_ms)
         except OSError as error:  # part of the command may be out: nothing can follow it
-            raise ConnectionLost(self._end(self._broken(error)), address=self.address) from error
+            raise self._end(self._broken(error)).error(self.address) from error
         except BaseException:  # Ctrl-C above all: the same, and it rises
             self._end(self._broken(None))
             raise
@@ -292,19 +292,21 @@ class BlockingConnection:
 
     # --- ending ------------------------------------------------------------------------------------------------------
 
-    def _end(self, reason: str) -> str:
+    def _end(self, loss: Loss) -> Loss:
         """Marks the connection lost and fails what waits; only the first reason counts, which it returns."""
-        orphans = self._awaited.fail(reason)
+        orphans = self._awaited.fail(loss)
         with contextlib.suppress(OSError):  # it may not be connected any more
             self._socket.shutdown(socket.SHUT_RDWR)  # wakes the reader, and a sender that is stuck
-        self._awaited.tell_lost(orphans)
-        return self._awaited.lost or reason
+        first = self._awaited.lost or loss
+        self._awaited.tell_lost(orphans, first)
+        return first
 
-    def _broken(self, cause: Exception | None) -> str:
+    def _broken(self, cause: Exception | None) -> Loss:
         if not self._answered and isinstance(cause, (ConnectionResetError, BrokenPipeError)):
-            return f"The connection to {self.address} was lost: {unanswered(self._access.tls)}."
+            tls = self._access.tls
+            return Loss(f"The connection to {self.address} was lost: {unanswered(tls)}.", remedy(tls))
         detail = f": {cause}" if cause is not None and str(cause) else ""
-        return f"The connection to {self.address} was lost{detail}."
+        return Loss(f"The connection to {self.address} was lost{detail}.")
 
 
 def _silent(looks: int) -> OSError:

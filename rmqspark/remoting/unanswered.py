@@ -24,6 +24,13 @@ def unanswered(tls: Tls | None) -> str:
     return "it was closed before its first answer, as by a server that wants another certificate of its clients"
 
 
+def remedy(tls: Tls | None) -> str:
+    """What to do about it, if that is what it was."""
+    if tls is None:
+        return "If so, say RMQ_TLS_ENABLE=true, tlsEnable=true in Spark, or access=Access(tls=Tls(…))."
+    return f"If so, name one with {tls.names.cert_path}."
+
+
 def waits_for_itself() -> Conflict:
     """Of a thread that brings connections or answers, where a callback of its would wait for one."""
     return Conflict(

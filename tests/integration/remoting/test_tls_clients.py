@@ -149,6 +149,14 @@ def test_a_server_that_demands_tls(ask: Any, serve: Serve, authority: Authority)
         ask(serve(ROUTES, tls=serving(authority, enforcing=True)).address, Access())
 
 
+def test_name_servers_that_demand_tls_need_not_be_started(serve: Serve, authority: Authority) -> None:
+    """They are there: the hint says how to speak TLS, as a broker's does."""
+    address = serve(ROUTES, tls=serving(authority, enforcing=True)).address
+    with ClusterClient(address, access=Access()) as client, pytest.raises(Unreachable, match="demands TLS") as caught:
+        client.cluster_info()
+    assert caught.value.hint.startswith("If so, say RMQ_TLS_ENABLE=true")
+
+
 @both
 def test_a_server_that_wants_a_certificate(ask: Any, serve: Serve, authority: Authority) -> None:
     """Only after the handshake does it say so, if it comes to that."""
