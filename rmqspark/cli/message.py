@@ -63,9 +63,9 @@ def get(
         "keys": " ".join(message.keys) or "-",
         "born": exact_time(message.born_timestamp_ms),
         "stored": exact_time(message.store_timestamp_ms),
-        "consumed again": f"{message.reconsume_times} times",
+        "consumed again": counted(message.reconsume_times, "time"),
         "properties": ", ".join(f"{name}={value}" for name, value in message.properties.items()) or "-",
-        "body": f"{len(message.body):,} bytes",
+        "body": counted(len(message.body), "byte"),
     }
     print_facts(facts)
     print()

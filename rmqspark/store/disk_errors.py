@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
-from errno import EDQUOT, EMFILE, ENFILE, ENOSPC
+from errno import EACCES, EDQUOT, EMFILE, ENFILE, ENOSPC, EPERM, EROFS
 from typing import TYPE_CHECKING, Final
 
 from rmqspark.errors import StoreError
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from rmqspark.store.files import FileSystem
 
+_NOT_ALLOWED: Final = (EACCES, EPERM, EROFS)
 _NEEDED_MIB: Final = 1  # for what a new store consists of, and for what recovery notes down
 
 
@@ -26,14 +27,15 @@ def advice(error: OSError) -> str:
 
 @contextmanager
 def as_store_errors(deed: str, root: str | os.PathLike[str], files: FileSystem, hint: str = "") -> Iterator[None]:
-    """An OSError inside becomes a StoreError: which store, what could not be done to it, and, of a full disk, how much
-    room there is and how much is needed. `hint` is added to what is said of a full disk."""
+    """An OSError inside becomes a StoreError: which store, what could not be done to it, and what to look at; of a full
+    disk how much room there is and how much is needed. `hint` is added to what is said of a full disk."""
     try:
         yield
     except OSError as error:
         refusal = f"The store {root} cannot be {deed}: {error}."
         if error.errno not in (ENOSPC, EDQUOT):
-            raise StoreError(refusal) from error
+            allowed = "See whose files these are, and whether that disk is mounted read-only."
+            raise StoreError(refusal, hint=allowed if error.errno in _NOT_ALLOWED else "") from error
         with suppress(OSError):  # the directory may not even be there
             refusal += f" {files.disk_usage().free_bytes} bytes are free."
         advice = f"At least {_NEEDED_MIB} MiB must be free on that disk: make room, or keep the store elsewhere."

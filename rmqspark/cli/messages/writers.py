@@ -91,6 +91,7 @@ class _Rows:
 
     def __init__(self, file: Path) -> None:
         self._arrow, parquet = arrow_and_parquet()
+        file.touch()  # what the system refuses is told by Python: Arrow's own words name no file to people
         self._schema = _parquet_schema(self._arrow)
         self._writer = parquet.ParquetWriter(file, self._schema, compression="zstd")
         self._rows: list[dict[str, Any]] = []

@@ -411,6 +411,8 @@ def test_a_message_is_found_by_either_id(ok: Run, cli: Run, topic: str) -> None:
     shown = ok("message", "get", receipt["msgId"])
     assert f"offset {receipt['queueOffset']}" in shown.out
     assert shown.lines[-1] == "body"
+    alone = ok("message", "get", ok("send", topic, "x", "--json").json["msgId"]).out
+    assert {" ".join(line.split()) for line in alone.splitlines()} >= {"body 1 byte", "consumed again 0 times"}
 
 
 def test_a_message_may_be_born_at_any_time(ok: Run, mq: LocalCluster, rmq: Rmq, topic: str) -> None:

@@ -30,6 +30,7 @@ from rmqspark.model import Message, MessageQueue, ReceivedMessage
 from rmqspark.sink.schema import SOURCE_ONLY as SINK_SOURCE_ONLY
 from rmqspark.sink.schema import WRITTEN_COLUMNS
 from rmqspark.testing.manual_clock import ManualClock
+from rmqspark.words import os_error_story
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -558,6 +559,16 @@ def test_what_is_no_file_to_write(make: Callable[[Path], None], story: str, tmp_
     with pytest.raises(InvalidArgument, match=story):
         writing(tmp_path / "orders.jsonl")
     assert list(tmp_path.iterdir()) == [tmp_path / "orders.jsonl"]
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
+def test_what_the_system_refuses_is_told_of_the_file(suffix: str, tmp_path: Path) -> None:
+    """That which was asked for, whatever it was to be written with meanwhile."""
+    file = tmp_path / ("x" * 240 + suffix)  # with what is put before and behind it, it is longer than a name may be
+    with pytest.raises(OSError, match="File name too long") as refused:
+        _write_all(file, MESSAGES)
+    assert os_error_story(refused.value) == f"{file}: File name too long"
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_properties_in_a_field_of_csv(tmp_path: Path) -> None:

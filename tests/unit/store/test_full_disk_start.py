@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from errno import ENOSPC
+import os
+from errno import EACCES, ENOSPC, EROFS
 
 import pytest
 
@@ -36,6 +37,18 @@ def test_a_start_without_room_says_what_is_needed(free_pages: int) -> None:
     bench.open()
     bench.send("t", 0, b"first")
     assert bench.bodies("t", 0) == [b"first"]
+
+
+@pytest.mark.parametrize("refusal", [EACCES, EROFS])
+def test_a_start_that_may_not_write_says_where_to_look(refusal: int) -> None:
+    """Of another user's files, and of a disk that is mounted read-only."""
+    bench = StoreBench()
+    bench.store.close()
+    bench._root = "new"
+    bench.disk.fail_next("create", OSError(refusal, os.strerror(refusal), "new/lock"))
+    with pytest.raises(StoreError, match=f"The store new cannot be opened: .*{os.strerror(refusal)}") as refused:
+        bench.open()
+    assert refused.value.hint == "See whose files these are, and whether that disk is mounted read-only."
 
 
 def test_a_stop_without_room_says_so_and_loses_nothing() -> None:
