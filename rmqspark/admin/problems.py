@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 import structlog
 from fastapi.exceptions import RequestValidationError
@@ -22,6 +23,7 @@ log = structlog.get_logger("rmqspark.admin")
 
 MEDIA_TYPE: Final = "application/problem+json"
 _RETRY_AFTER_S: Final = "1"
+_IN_PATHS: Final = "/:@!$&'()*+,;=~"  # what RFC 3986 allows there, besides letters and digits
 _HINTS: Final = {  # of what Starlette and our own tokens refuse
     HTTPStatus.NOT_FOUND: "What there is: /docs.",
     HTTPStatus.METHOD_NOT_ALLOWED: "What there is: /docs.",
@@ -99,12 +101,13 @@ def document(
     instance: str = "",
     errors: list[dict[str, str]] | None = None,
 ) -> dict[str, Any]:
+    """`instance` is the path that was asked for, decoded; what is told is a URI reference, as the RFC has it."""
     return Problem(
         type=f"urn:rmqspark:problem:{code}",
         title=HTTPStatus(status).phrase,
         status=status,
         detail=detail,
-        instance=instance or None,
+        instance=quote(instance, safe=_IN_PATHS) or None,
         code=code,
         hint=hint or None,
         errors=errors,

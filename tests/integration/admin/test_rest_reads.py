@@ -365,6 +365,21 @@ def test_health_is_told_without_the_cluster(rest: Rest) -> None:
 @pytest.mark.parametrize(
     ("path", "status", "code"),
     [
+        ("/api/v1/topics/%25RETRY%25no%7Cbody", 404, "topic_not_found"),
+        ("/api/v1/topics/no%20name", 400, "invalid_name"),
+        ("/api/v1/topics/%00", 400, "invalid_name"),
+        ("/api/v1/topics/n%C3%B6?limit=1", 400, "invalid_argument"),
+        ("/api/v1/nothing/%7B%7D", 404, "not_found"),
+    ],
+)
+def test_a_problem_says_where_as_a_uri(rest: Rest, path: str, status: int, code: str) -> None:
+    """RFC 9457: `instance` is a URI reference, whatever stands in a name."""
+    assert rest.problem("GET", path, status, code)["instance"] == path.partition("?")[0]
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "code"),
+    [
         ("/api/v1/topics/nothing", 404, "topic_not_found"),
         ("/api/v1/topics/nothing/queues", 404, "topic_not_found"),
         ("/api/v1/topics/nothing/messages", 404, "topic_not_found"),
