@@ -185,14 +185,27 @@ def create_acl(
 
 
 def delete_acl(cluster: ClusterClient, username: str, resource: str | None, policy_type: str) -> None:
-    """On servers that say anything of the user: some may have done it, when others were away. NotFound where none
-    does."""
+    """On servers that say anything of it: some may have done it, when others were away. NotFound where none does, so
+    that a slip takes back nothing without a word."""
     kind = as_spelt(POLICY_TYPES, policy_type, "policy type")
     header = DeleteAclRequestHeader(subject_of(username), kind, None if resource is None else check_resource(resource))
-    there = {server for right in describe_acl(cluster, username) for server in right.servers}
-    if not there:
+    rights = describe_acl(cluster, username)
+    if not rights:
         raise NotFound(f"Nothing is said of user {username!r}.", hint="rmq acl list shows what is said of others.")
+    meant = [right for right in rights if right.policy_type.lower() == kind.lower() and _is_about(right, resource)]
+    if not meant:
+        what = f"{resource or 'anything'} by policy {kind}"
+        raise NotFound(
+            f"Nothing is said of user {username!r} and {what}.", hint=f"What is: rmq acl describe {username}"
+        )
+    there = {server for right in meant for server in right.servers}
     _everywhere(cluster, _request(RequestCode.AUTH_DELETE_ACL, header), there)
+
+
+def _is_about(right: Right, resource: str | None) -> bool:
+    """Servers spell the kind of a resource their way, and its name as it was given."""
+    kind, _, name = right.resource.partition(":")
+    return resource is None or (kind.lower(), name) == (resource.partition(":")[0].lower(), resource.partition(":")[2])
 
 
 def list_acls(

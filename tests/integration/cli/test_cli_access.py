@@ -83,7 +83,11 @@ def test_users_are_made_and_given_rights(processes: Processes) -> None:
     assert server.end(signal.SIGINT) == 0
     server = guarded(processes)
     done("send", "orders", "again", who=ANN)
-    done("acl", "delete", "ann", "--resource", "Topic:orders", "--yes")
+    for slip in (("--resource", "Topic:ordesr"), ("--resource", "Topic:Orders"), ("--policy", "default")):
+        assert "Nothing is said of user 'ann' and" in rmq("acl", "delete", "ann", *slip, "--yes").err
+    done("acl", "create", "ann", "--resource", "*", "--actions", "List")
+    done("acl", "delete", "ann", "--resource", "*", "--yes")
+    done("acl", "delete", "ann", "--resource", "topic:orders", "--yes")
     assert "no permission" in rmq("send", "orders", "hello", who=ANN).err
     with ClusterClient(server.namesrv, access=Access(Credentials("root", "root-secret"))) as cluster:
         header = DeleteAclRequestHeader("User:ann")  # as where the name server was away
