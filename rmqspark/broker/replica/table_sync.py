@@ -86,8 +86,9 @@ class TableSync:
         self.master = ""
 
     async def run_round(self) -> None:
-        """All tables once, of whoever is the master when it begins."""
-        master = self.master
+        """All tables once, of whoever is the master when it begins. Topics are on disk then: after a kill a start would
+        have those whose messages it finds, with the queues that have some. Raises NotWritable."""
+        master, known = self.master, self._tables.topics.version
         if not master:
             return
         try:
@@ -101,6 +102,8 @@ class TableSync:
         else:
             self._trouble = ""
             await self._take_accounts(ask, master)
+        if self._tables.topics.version != known:
+            await self._tables.save()
 
     async def _take_accounts(self, ask: Ask, master: str) -> None:
         """The rest goes on without them: a stock master has none to give, and passwords take TLS."""

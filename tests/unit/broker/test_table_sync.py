@@ -142,6 +142,23 @@ async def a_copy(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[StoreBe
         await sync.close()
 
 
+def test_topics_outlive_a_kill() -> None:
+    """Right after they were taken: a start would make them anew, with the queues in which it finds messages, and those
+    that come for another are not readable before the master's table is seen again."""
+    files, clock = MemoryFileSystem(), ManualClock()
+
+    async def look() -> None:
+        async with a_master() as master:
+            tables = BrokerTables(BrokerConfig(), files, clock)
+            sync = TableSync("broker-a", tables, StoreBench().store, lambda: False, clock, OPEN)
+            sync.master = master.address
+            await sync.run_round()
+            await sync.close()
+
+    asyncio.run(look())
+    assert BrokerTables(BrokerConfig(), files, clock).topics.get("orders") == TopicConfig(topicName="orders")
+
+
 @pytest.mark.parametrize(("name", "are_taken"), [("broker-a", True), ("broker-b", False), (None, True)])
 def test_nothing_is_taken_of_another_broker(
     monkeypatch: pytest.MonkeyPatch, name: str | None, *, are_taken: bool
