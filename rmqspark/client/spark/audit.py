@@ -8,7 +8,8 @@ start nobody records but its checkpoint. Other sources than ours tell nothing: t
 is looked at (`tells_inputs`). A queue of a shared group may have been another query's in between: a later lease begins
 where that one ended. Where the epoch of a topic rises, its queues are read from elsewhere because somebody wanted that,
 or give their old numbers to other messages: nothing is missing or twice across, and it is told as a reset. Of versions
-that the user numbers a whole one may be missing, because foreachBatch wrote nothing: that is told, and is no gap.
+that the user numbers a whole one may be missing, because foreachBatch wrote nothing: that is told, and is no gap. Of a
+stream's it is one, and told beside it: the query has written them at least once, or elsewhere, or not at all.
 """
 
 from __future__ import annotations
@@ -123,10 +124,12 @@ def _inputs(batches: Sequence[AuditedBatch]) -> Iterator[Finding]:
             elif read.fromOffset > before.offset and read.lease == before.lease:
                 between = [other for other in batches if before.version < other.version < batch.version]
                 silent = [other.version for other in between if other.rows and not other.inputs]
-                if not silent and (unwritten := _unwritten(batch, before.version, between)):
+                unwritten = "" if silent else _unwritten(batch, before.version, between)
+                if unwritten and batch.ownVersion:
                     passed_over[unwritten] += read.fromOffset - before.offset
                 else:
-                    yield from _step(batch, "Input", source[1], before.offset, read.fromOffset, silent)
+                    why = _of_silent(silent) if silent else unwritten and f"; {unwritten.lower()} not written here"
+                    yield from _step(batch, "Input", source[1], before.offset, read.fromOffset, why)
             reached[source] = _Reached.by(batch, read, max(before.offset, read.toOffset))
         for unwritten, messages in passed_over.items():
             story = f"{unwritten} not written here (foreachBatch); messages read in between: {messages}."
@@ -134,10 +137,8 @@ def _inputs(batches: Sequence[AuditedBatch]) -> Iterator[Finding]:
 
 
 def _unwritten(batch: AuditedBatch, after: int, between: Iterable[AuditedBatch]) -> str:
-    """The versions from `after` to that of `batch` that are not in `between`, in words; "" if all are, or if a
-    stream numbered them: it writes every version. Users number theirs as they like, so there may be very many."""
-    if not batch.ownVersion:
-        return ""
+    """The versions from `after` to that of `batch` that are not in `between`, in words; "" if all are. Users number
+    theirs as they like, so there may be very many."""
     written = {other.version for other in between}
     missing = [*islice((version for version in range(after + 1, batch.version) if version not in written), _SHOWN + 1)]
     shown = ", ".join(map(str, missing[:_SHOWN])) + (" …" if len(missing) > _SHOWN else "")
@@ -155,15 +156,18 @@ def _reset(batch: AuditedBatch, queue: MessageQueue, expected: int, begins: int)
         yield Finding(Kind.RESET, batch.transactionalId, batch.version, abs(begins - expected), story)
 
 
+def _of_silent(versions: Sequence[int]) -> str:
+    """Of those in between that have written rows, and have not said what they read."""
+    return f" that said what it read; version {', '.join(map(str, versions))} did not"
+
+
 def _step(
-    batch: AuditedBatch, side: str, queue: MessageQueue, expected: int, begins: int, silent: Sequence[int] = ()
+    batch: AuditedBatch, side: str, queue: MessageQueue, expected: int, begins: int, why: str = ""
 ) -> Iterator[Finding]:
-    """`silent` are the versions in between that have written rows, and have not said what they read."""
+    """`why`: what is known of a gap, to follow on "is in no batch"."""
     if begins == expected:
         return
-    kind, story = (Kind.GAP, "is in no batch") if begins > expected else (Kind.DUPLICATE, "is in two batches")
-    if silent and kind is Kind.GAP:
-        story += f" that said what it read; version {', '.join(map(str, silent))} did not"
+    kind, story = (Kind.GAP, f"is in no batch{why}") if begins > expected else (Kind.DUPLICATE, "is in two batches")
     first, end = sorted((expected, begins))
     where = f"{side} {queue}, offsets {first} to {end - 1}, {story}."
     yield Finding(kind, batch.transactionalId, batch.version, end - first, where)

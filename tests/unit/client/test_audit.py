@@ -54,6 +54,8 @@ GOOD = [batch(0, (0, 5), (0, 5)), batch(1, None, (5, 5)), batch(2, (5, 9), (7, 1
         ([batch(0, None, (0, 5)), batch(1, None, (5, 9))], []),  # of another source
         ([batch(0, (0, 5), (0, 5)), batch(1, None, (5, 7)), batch(2, None, (7, 7)), batch(3, (7, 9), (7, 9))],
          [(Kind.GAP, 3, 2, "Input in/a/0, offsets 5 to 6, is in no batch that said what it read; version 1 did not.")]),
+        ([batch(0, (0, 5), (0, 5), numbered=False), batch(3, (7, 9), (5, 7), numbered=False)],  # of a stream
+         [(Kind.GAP, 3, 2, "Input in/a/0, offsets 5 to 6, is in no batch; versions 1, 2 were not written here.")]),
         ([batch(0, (0, 5), (0, 5), lease=1), batch(1, (7, 9), (5, 7), lease=3)], []),  # another query's in between
         ([batch(0, (0, 5), (0, 5), lease=1), batch(1, (7, 9), (5, 7), lease=1)],
          [(Kind.GAP, 1, 2, "Input in/a/0, offsets 5 to 6, is in no batch.")]),
