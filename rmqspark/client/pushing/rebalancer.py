@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from rmqspark.client.cluster.capabilities import StoreLife
+    from rmqspark.client.pulling.received import Read
     from rmqspark.client.pushing.lookout import Lookout
     from rmqspark.client.pushing.membership import Membership
     from rmqspark.client.pushing.pump import Pump
@@ -47,10 +48,17 @@ class Division(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """What the offsets of a queue are of: its broker's store, and the topic made after a deletion; None: not known."""
+    """What the offsets of a queue that was left are of: its broker's store, and the topic made after a deletion, None
+    where they are not known; and what was read last, before that offset."""
 
     life: StoreLife | None
     topic_deleted_ms: int | None
+    next_offset: int
+    read_last: Read | None
+
+    @classmethod
+    def of(cls, held: ProcessQueue) -> Origin:
+        return cls(held.life, held.topic_deleted_ms, held.next_offset, held.read_last)
 
 
 class Leaving(NamedTuple):
@@ -199,8 +207,6 @@ class Rebalancer:
 
     def _release(self, queue: MessageQueue, *, is_lost: bool = False) -> None:
         held = self._held.pop(queue)
-        if self._division.strategy is None and not is_lost:
-            self._left[queue] = Origin(held.life, held.topic_deleted_ms)
         self._leaving[queue] = Leaving(held, self._pump.release(held, is_lost=is_lost), is_lost)
 
     def _has_left(self, queue: MessageQueue) -> bool:
@@ -209,8 +215,12 @@ class Rebalancer:
         return leaving is None or leaving.gone.done()
 
     def _forget_gone(self) -> None:
-        """They still hold what was read of them."""
-        self._leaving = {queue: each for queue, each in self._leaving.items() if not each.gone.done()}
+        """They still hold what was read of them; of who broadcasts it is kept what that was of."""
+        for queue, each in [*self._leaving.items()]:
+            if each.gone.done():
+                del self._leaving[queue]
+                if self._division.strategy is None and not each.is_lost:
+                    self._left[queue] = Origin.of(each.held)
 
     def _begin(self, take: Collection[MessageQueue]) -> None:
         locked_until = Instant.now(self._clock).later(LOCK_LIVE_MS)
@@ -231,8 +241,11 @@ class Rebalancer:
         """A broker takes no commit of another store, or topic, than its own; a file of this machine does: such an
         offset is of the store, and the topic, that it was of when the queue was left."""
         held = ProcessQueue(queue, start, self._clock.monotonic_ms())
+        self._forget_gone()  # of what has gone in this very round, too, that is known then
         if (before := self._left.pop(queue, None)) is not None:
-            held.life, held.topic_deleted_ms = before
+            held.life, held.topic_deleted_ms = before.life, before.topic_deleted_ms
+            if before.next_offset == start:  # all that was read is consumed
+                held.read_last = before.read_last
         return held
 
     def _is_later(self, queue: MessageQueue) -> bool:

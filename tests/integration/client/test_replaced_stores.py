@@ -272,10 +272,11 @@ def test_who_pulls_goes_on_where_rocketmqs_broker_and_ours_serve_a_store_in_turn
 
 
 @TURNS
+@pytest.mark.parametrize("leaves", [False, True])
 def test_who_broadcasts_goes_on_where_rocketmqs_broker_and_ours_serve_a_store_in_turns(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, first: str, then: str
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, first: str, then: str, leaves: bool
 ) -> None:
-    """He consumed all of it once more."""
+    """He consumed all of it once more. He may have left the queue meanwhile, too."""
     turns = Turns(monkeypatch)
     turns.of(first)
     with cluster() as one:
@@ -286,9 +287,12 @@ def test_who_broadcasts_goes_on_where_rocketmqs_broker_and_ours_serve_a_store_in
             send(one, *"abcde")
             heard.wait(5)
             one.stop_broker("broker-a")
+            if leaves:
+                consumer.unsubscribe("orders")
             turns.of(then)
             one.start_broker("broker-a")
             send(one, *"fg")
+            consumer.subscribe("orders")
             assert sorted(heard.wait(7)[5:]) == ["f", "g"]
 
 
