@@ -238,7 +238,7 @@ BUGS = (
     _bug("committed offsets compared as text", 11, (ConsumerOffsets, "commit", _commit_by_text)),
     _bug("committed offsets not written", 531, (ConsumerOffsets, "_store", _store_unnoticed)),
     _bug("sender does not wait for slaves", 7, (ReplicaWaiters, "when_confirmed", _confirmed_unseen)),
-    _bug("slave confirms before it writes", 7010, (Session, "_take", _take_and_confirm)),
+    _bug("slave confirms before it writes", 7024, (Session, "_take", _take_and_confirm)),
     _bug("made the master without a word", 50_025, (Lineage, "end_following", _unnoticed_by_readers)),
     _bug("decision answered before a slave has it", 54_066, (Safety, "flushed", _flushed_here_alone)),
     _bug("half batch readable before it is decided", 15, (Resolver, "take", _take_and_append)),
