@@ -39,7 +39,8 @@ A, B = "broker-a", "broker-b"
 GOES = answer(ResponseCode.GO_AWAY, remark="please go away")
 CONFIG, STATS = RequestCode.GET_TOPIC_CONFIG, RequestCode.GET_TOPIC_STATS_INFO
 TOPICS_OF, MEMBERS = RequestCode.QUERY_TOPICS_BY_CONSUMER, RequestCode.GET_CONSUMER_CONNECTION_LIST
-GROUPS, COMMITTED = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, RequestCode.QUERY_CONSUMER_OFFSET
+GROUPS, GROUP = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG
+COMMITTED = RequestCode.QUERY_CONSUMER_OFFSET
 USERS = RequestCode.AUTH_LIST_USER
 QUERY = RequestCode.QUERY_MESSAGE
 NO_MEMBERS = answer(ResponseCode.CONSUMER_NOT_ONLINE)
@@ -202,9 +203,8 @@ def test_dead_letters_of_which_a_broker_is_silent() -> None:
 
 def test_a_group_that_one_broker_knows_has_no_dead_letters() -> None:
     """The others need not be waited for."""
-    groups = answer(body=SubscriptionGroupTable({"g": SubscriptionGroupConfig("g")}).encode())
-    silence = Silence()
-    with client([(GROUPS, groups)], [], lambda said: [said.no_route(), said.brokers()]) as cluster:
+    known, silence = answer(body=SubscriptionGroupConfig("g").encode()), Silence()
+    with client([(GROUP, known)], [], lambda said: [said.no_route(), said.brokers()]) as cluster:
         assert newest_dead_letters(cluster, "g", 1, on_silent=silence) == []
     assert silence.reasons == {}
 
