@@ -40,9 +40,7 @@ class WriteAtLeastOnce:
 
     def write(self, batches: Iterable[Any]) -> RowsWritten:
         from rmqspark.client.cluster.shared import shared_client
-        from rmqspark.sink.sends.delivery import (
-            AtLeastOnce,  # both bring NumPy and Arrow, of which nobody else has a use
-        )
+        from rmqspark.sink.sends.delivery import AtLeastOnce  # both bring NumPy and Arrow, for nobody else
         from rmqspark.sink.sends.task import WriteTask
 
         settle()

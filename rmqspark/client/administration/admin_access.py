@@ -203,9 +203,13 @@ def delete_acl(cluster: ClusterClient, username: str, resource: str | None, poli
 
 
 def _is_about(right: Right, resource: str | None) -> bool:
+    return resource is None or _as_compared(right.resource) == _as_compared(resource)
+
+
+def _as_compared(resource: str) -> tuple[str, str]:
     """Servers spell the kind of a resource their way, and its name as it was given."""
-    kind, _, name = right.resource.partition(":")
-    return resource is None or (kind.lower(), name) == (resource.partition(":")[0].lower(), resource.partition(":")[2])
+    kind, _, name = resource.partition(":")
+    return kind.lower(), name
 
 
 def list_acls(
