@@ -78,7 +78,12 @@ SINK_OPTIONS = OptionTable(
             "bodies of 4 KiB and more: `none`, `zlib`, `lz4`, `zstd`",
             choice("none", "zlib", "lz4", "zstd"),
         ),
-        Option("batchBytes", "`1m`", "size of one send", size_bytes(at_least=64 << 10, at_most=8 << 20)),
+        Option(
+            "batchBytes",
+            "`1m`",
+            "size of one send; unless it is set, four times that as soon as a task has written so much for each queue",
+            size_bytes(at_least=64 << 10, at_most=8 << 20),
+        ),
         Option("autoCreateTopic", "`false`", "create a topic that does not exist", boolean),
         Option("queues", "`8`", "queues of a topic that is created", integer(at_least=1, at_most=MOST_QUEUES)),
         *ACCESS_OPTIONS,

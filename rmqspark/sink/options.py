@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
     from rmqspark.client.cluster.patience import Patience
 
-DEFAULT_BATCH_BYTES = 1 << 20
+_BATCH_BYTES = 1 << 20
+_GROWN = 4  # times as large are the sends of a task that has much to write
 DEFAULT_QUEUES = 8
 
 
@@ -29,12 +30,22 @@ class SinkOptions(NamedTuple):
     topic: str | None = None
     partitioner: str | None = None
     compression: str = "none"
-    batch_bytes: int = DEFAULT_BATCH_BYTES
+    batch_bytes: int | None = None  # None: `first_send_bytes`, then `send_bytes`
     auto_create_topic: bool = False
     queues: int = DEFAULT_QUEUES
     transaction: TransactionOptions | None = None  # None: at least once
     access: Access = OPEN
     streaming: bool = False
+
+    @property
+    def first_send_bytes(self) -> int:
+        """How large a send may be, until a task has written so much for each queue."""
+        return self.batch_bytes or _BATCH_BYTES
+
+    @property
+    def send_bytes(self) -> int:
+        """How large it may be then: what little there is has been spread, and large sends cost less."""
+        return self.batch_bytes or _GROWN * _BATCH_BYTES
 
     @property
     def patience(self) -> Patience:
@@ -54,7 +65,7 @@ class SinkOptions(NamedTuple):
             topic=values.get("topic"),
             partitioner=values.get("partitioner"),
             compression=values.get("compression", "none"),
-            batch_bytes=values.get("batchBytes", DEFAULT_BATCH_BYTES),
+            batch_bytes=values.get("batchBytes"),
             auto_create_topic=values.get("autoCreateTopic", False),
             queues=values.get("queues", DEFAULT_QUEUES),
             transaction=TransactionOptions.of(values, streaming=streaming),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from rmqspark.client.cluster.futures import asked
@@ -28,7 +29,9 @@ class Targets:
         self._options = options
         self._queues: dict[str, list[MessageQueue]] = {}
         self._answering: dict[str, list[MessageQueue]] = {}
-        self._turns: dict[str, int] = {}
+        self._first_turns: dict[str, int] = {}
+        self._turns_taken: Counter[str] = Counter()
+        self._bytes_in_turn: Counter[str] = Counter()
         self._looked_up: set[str] = set()
 
     def queues(self, topic: str) -> list[MessageQueue]:
@@ -64,11 +67,17 @@ class Targets:
         self._client.look_up(new)
         self._looked_up.update(new)
 
-    def max_bytes(self, queues: Sequence[MessageQueue]) -> int:
-        """How large a send to these may be: stock brokers take batches up to the size of one message only."""
+    def send_bytes(self, topic: str) -> int:
+        """How large a send of rows for `topic` is to be by now."""
+        first_bytes = self._options.first_send_bytes
+        shared_out_bytes = len(self._answering.get(topic, ())) * first_bytes
+        return first_bytes if self._bytes_in_turn[topic] <= shared_out_bytes else self._options.send_bytes
+
+    def max_bytes(self, topic: str, queues: Sequence[MessageQueue]) -> int:
+        """The same for these queues of it: stock brokers take batches up to the size of one message only."""
         if all(self._able(name).bulk_send for name in _broker_names(queues)):
-            return self._options.batch_bytes
-        return min(self._options.batch_bytes, STOCK_BATCH_BYTES)
+            return self.send_bytes(topic)
+        return min(self.send_bytes(topic), STOCK_BATCH_BYTES)
 
     def take_topics(self, topics: Sequence[str]) -> bool:
         """Whether all brokers that answer of these topics take rows for many queues at once: none for topics of dead
@@ -97,16 +106,18 @@ class Targets:
 
     def has_begun(self, topic: str) -> bool:
         """Whether queues of `topic` had their turn in this task."""
-        return topic in self._turns
+        return topic in self._first_turns
 
     def turn(self, topic: str) -> int:
         """Whose turn it is among the queues of `topic`. Tasks begin anywhere, so that they do not march in step."""
-        if topic not in self._turns:
-            self._turns[topic] = self._client.entropy.below(1 << 16)
-        return self._turns[topic]
+        if topic not in self._first_turns:
+            self._first_turns[topic] = self._client.entropy.below(1 << 16)
+        return self._first_turns[topic] + self._turns_taken[topic]
 
-    def took_turns(self, topic: str, count: int) -> None:
-        self._turns[topic] = self.turn(topic) + count
+    def took_turns(self, topic: str, count: int, size_bytes: int = 0) -> None:
+        """So many queues of `topic` had their turn, with so many bytes in all, as far as that is to let sends grow."""
+        self._turns_taken[topic] += count
+        self._bytes_in_turn[topic] += size_bytes
 
     def _able(self, broker_name: str) -> Capabilities:
         broker = self._client.broker(broker_name)

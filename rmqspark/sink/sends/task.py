@@ -83,8 +83,9 @@ class WriteTask:
 
     def _most_bytes(self, batch: Any) -> int:
         """How many bytes of rows to handle at once: a send, or several where columns divide the rows."""
-        is_divided = self._options.topic is None or self._is_dealt(batch.schema.names)
-        return (_SENDS_AT_A_TIME if is_divided else 1) * self._options.batch_bytes
+        if self._options.topic is None or self._is_dealt(batch.schema.names):
+            return _SENDS_AT_A_TIME * self._options.first_send_bytes
+        return self._targets.send_bytes(self._options.topic)
 
     def _write_batch(self, batch: Any) -> None:
         """All to one topic or, where a column names the topic, by topic. Option `topic` beats the column."""
@@ -127,7 +128,7 @@ class WriteTask:
         order, dealt = by_broker(order, dealt)
         batch, now_ms = batch.take(pa.array(order)), self._clock.now_ms()
         rows = Rows(batch, max(names, key=len), self._delivery.ids(now_ms, batch.num_rows), self._options.compression)
-        for shares in full_sends(dealt, rows.sizes, self._options.batch_bytes):
+        for shares in full_sends(dealt, rows.sizes, self._options.first_send_bytes):
             first, end = shares[0].first, shares[-1].end
             self._outbox.hand_over(TopicsSend.of(shares, rows.plain(first, end, now_ms, self._born_host)))
             for queue, low, high in shares:
@@ -166,7 +167,7 @@ class WriteTask:
         self._delivery.note(batch, rows)
         for number, first, end in runs:
             queue = parking_queue(brokers[number // SLOTS], number % SLOTS)
-            for low, high in evenly(rows.sizes[first:end], self._targets.max_bytes(queues)):
+            for low, high in evenly(rows.sizes[first:end], self._targets.max_bytes(topic, queues)):
                 self._send(queue, rows, first + low, first + high, now_ms)
 
     def _queues(self, topic: str, batch: Any) -> list[MessageQueue]:
@@ -197,12 +198,12 @@ class WriteTask:
         return by_key or self._options.partitioner == "column"
 
     def _runs(self, topic: str, rows: Rows, groups: list[Run] | None, queues: list[MessageQueue]) -> Iterator[Run]:
-        max_bytes = self._targets.max_bytes(queues)
+        max_bytes = self._targets.max_bytes(topic, queues)
         if groups is None:
             are_first = not self._targets.has_begun(topic)
             turn = self._targets.turn(topic)
             runs = list(in_turn(rows.sizes, len(queues), turn, max_bytes, are_first=are_first))
-            self._targets.took_turns(topic, len(runs))
+            self._targets.took_turns(topic, len(runs), int(rows.sizes.sum()))
             yield from runs
             return
         for target, first, end in groups:

@@ -136,8 +136,21 @@ def test_no_send_is_larger_than_batch_bytes(mq: LocalCluster, batch_bytes: int) 
     with ClusterClient(mq.namesrv) as client:
         options = SinkOptions(topic="filled", auto_create_topic=True, queues=2, batch_bytes=batch_bytes)
         measured = Measured(client)
-        WriteTask(client, options, measured).write([batch])
+        WriteTask(client, options, measured).write([batch] * 2)
     assert batch_bytes // 2 < max(measured.sizes) <= batch_bytes
+
+
+@pytest.mark.parametrize("rows", [9_000, 900])  # which is more than one send, and less
+def test_sends_grow_once_each_queue_has_had_one(mq: LocalCluster, rows: int) -> None:
+    """What little there is is spread over the queues; each send of much costs as much as one of little."""
+    batch = pa.record_batch({"body": pa.array([b"x" * 1_000] * rows)})
+    with ClusterClient(mq.namesrv) as client:
+        options = SinkOptions(topic=f"grown-{rows}", auto_create_topic=True, queues=2)
+        measured = Measured(client)
+        WriteTask(client, options, measured).write([batch] * (27_000 // rows))
+    assert max(measured.sizes[:2]) <= 1 << 20
+    assert 2 << 20 < max(measured.sizes) <= 4 << 20
+    assert measured.sizes == sorted(measured.sizes[:-1]) + measured.sizes[-1:]
 
 
 def test_only_the_first_rows_of_a_task_are_spread(mq: LocalCluster) -> None:
