@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rmqspark.errors import DamagedFile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from rmqspark.store.files import Buffer, File, FileSystem
 
@@ -99,7 +99,7 @@ class Segment:
         """Counts a write: the segment has bytes that may not be on disk, and is open until they are."""
         self.file()  # first: where it cannot be opened, nothing is written that a flush would look for
         if not self.is_dirty:
-            self._files.dirty[self] = None
+            self._files.note_unsynced(self)
         self.writes += 1
 
     def file(self) -> File:
@@ -148,11 +148,16 @@ class SegmentFiles:
         self._files = files
         self._capacity = capacity
         self._most_unsynced = most_unsynced
-        self._open: dict[Segment, None] = {}
+        self._clean: dict[Segment, None] = {}  # each that is open is in one of these three
+        self._dirty: dict[Segment, None] = {}
         self._syncing: dict[Segment, None] = {}
         self._close_after_sync: list[File] = []
-        self.dirty: dict[Segment, None] = {}  # all of them are open
         self.failure: OSError | None = None
+
+    @property
+    def open_count(self) -> int:
+        """How many are open."""
+        return len(self._clean) + len(self._dirty) + len(self._syncing)
 
     def make(self, path: str, length: int, *, reserve: bool) -> None:
         """Makes a file of full length, sparse or with all its room on disk; its name is durable when this returns."""
@@ -167,69 +172,76 @@ class SegmentFiles:
 
     def opened(self, segment: Segment) -> File:
         """Opens a segment's file; where many are open, another is closed."""
-        if len(self._open) >= self._capacity:
+        if self.open_count >= self._capacity:
             self._close_one()
         file = self._files.open(segment.path)
-        self._open[segment] = None
+        self._clean[segment] = None
         return file
+
+    def note_unsynced(self, segment: Segment) -> None:
+        """One that is open, and has no unsynced bytes, is going to have some."""
+        del self._clean[segment]
+        self._dirty[segment] = None
 
     def remove(self, segment: Segment) -> None:
         """Deletes the file, unless somebody has. One that another thread is syncing stays open until that has ended."""
         with suppress(FileNotFoundError):
             self._files.unlink(segment.path)
-        self.dirty.pop(segment, None)
-        self._open.pop(segment, None)
+        self._clean.pop(segment, None)
+        self._dirty.pop(segment, None)
         if segment in self._syncing:
+            del self._syncing[segment]
             self._close_after_sync.append(segment.file())
         else:
             segment.close()
 
     def begin_sync(self) -> list[SyncTarget]:
         """What is not on disk yet. Each target's `sync` may be called from another thread."""
-        self._syncing = dict(self.dirty)
-        return [SyncTarget(self, segment, segment.file(), segment.writes) for segment in self.dirty]
+        self._syncing |= self._dirty
+        self._dirty = {}
+        return [SyncTarget(self, segment, segment.file(), segment.writes) for segment in self._syncing]
 
     def end_sync(self, targets: Sequence[SyncTarget]) -> None:
         """All targets were synced."""
         for _, segment, _, writes in targets:
             segment.writes_synced = writes
-            if segment.writes == writes:
-                self.dirty.pop(segment, None)
+            if segment.writes == writes and segment in self._syncing:
+                del self._syncing[segment]
+                self._clean[segment] = None
         self.abandon_sync()
 
     def abandon_sync(self) -> None:
         """The sync is over, whatever came of it."""
+        self._dirty |= self._syncing
         self._syncing = {}
         for file in self._close_after_sync:
             file.close()
         self._close_after_sync.clear()
 
     def close(self) -> None:
-        for segment in self._open:
+        for segment in (*self._clean, *self._dirty, *self._syncing):
             segment.close()
-        self._open.clear()
+        for kind in (self._clean, self._dirty, self._syncing):
+            kind.clear()
 
     def _close_one(self) -> None:
-        segment = self._oldest_outside(self.dirty)
-        if segment is None and len(self._open) >= self._most_unsynced and self.failure is None:
-            segment = self._sync_one()
+        if not self._clean and self.open_count >= self._most_unsynced and self.failure is None:
+            self._sync_one()
+        segment = next(iter(self._clean), None)
         if segment is not None:
-            del self._open[segment]
+            del self._clean[segment]
             segment.close()
 
-    def _sync_one(self) -> Segment | None:
-        """Brings a segment to the disk, the longest open one; None if they are all being synced, or it failed."""
-        segment = self._oldest_outside(self._syncing)
+    def _sync_one(self) -> None:
+        """Brings one to the disk that has waited longest for it, unless they are all being synced."""
+        segment = next(iter(self._dirty), None)
         if segment is None:
-            return None
+            return
         try:
             segment.file().fsync()
         except OSError as error:
             self.failure = error
-            return None
+            return
         segment.writes_synced = segment.writes
-        del self.dirty[segment]
-        return segment
-
-    def _oldest_outside(self, kept: Mapping[Segment, None]) -> Segment | None:
-        return next((segment for segment in self._open if segment not in kept), None)
+        del self._dirty[segment]
+        self._clean[segment] = None

@@ -66,7 +66,9 @@ def _cut_without_syncing(log: SegmentLog, position: int) -> None:
         if segment.base + segment.length > position:
             segment.zero(max(0, position - segment.base), segment.length)
             segment.writes_synced = segment.writes
-            segment._files.dirty.pop(segment, None)
+            if segment in segment._files._dirty:
+                del segment._files._dirty[segment]
+                segment._files._clean[segment] = None
 
 
 class _ScanWithoutWatermark(LogScan):

@@ -38,7 +38,7 @@ def test_a_queue_that_cannot_be_opened_ends_nothing(entries: int) -> None:
 
 def open_files(bench: StoreBench) -> int:
     """How many queues have their file open."""
-    return len(bench.store._storeys._queue_files._open)
+    return bench.store._storeys._queue_files.open_count
 
 
 @pytest.mark.parametrize("under_way", [False, True])
