@@ -75,10 +75,12 @@ def _are_short(targets: NDArray[np.int64]) -> bool:
     return int(targets.min()) >= 0 and int(targets.max()) < 1 << 16
 
 
-def in_turn(sizes: NDArray[np.int64], queue_count: int, turn: int, max_bytes: int, *, are_first: bool) -> Iterator[Run]:
-    """Neighbouring rows to one queue after the other, beginning with number `turn`. The first of a task may be all it
-    has, so a few are spread over the queues; those that follow go out in as few sends as they can."""
-    at_least = queue_count if are_first and len(sizes) < SPREAD_ROWS else 1
+def in_turn(
+    sizes: NDArray[np.int64], queue_count: int, turn: int, max_bytes: int, *, spread_over: int
+) -> Iterator[Run]:
+    """Neighbouring rows to one queue after the other, beginning with number `turn`: few are spread over so many queues,
+    more go out in as few sends as they can."""
+    at_least = min(queue_count, spread_over) if len(sizes) < SPREAD_ROWS else 1
     for step, (first, end) in enumerate(evenly(sizes, max_bytes, at_least)):
         yield Run((turn + step) % queue_count, first, end)
 

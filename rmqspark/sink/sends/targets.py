@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rmqspark.client.cluster.futures import asked
 from rmqspark.client.cluster.patience import patiently
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from rmqspark.client.cluster.cluster_client import ClusterClient
     from rmqspark.message_queue import MessageQueue
     from rmqspark.sink.options import SinkOptions
+
+_SPREAD_SENDS: Final = 1_024  # for all topics of a task together
 
 
 class Targets:
@@ -103,6 +105,11 @@ class Targets:
         able = [self._able(name) for name in _broker_names(queue for topic in topics for queue in self.queues(topic))]
         levels, delays = ([each.delay_levels for each in able], [each.max_delay_sec for each in able])
         return Longest(min(filter(None, levels), default=0), min(filter(None, delays), default=0))
+
+    @property
+    def spread(self) -> int:
+        """Among how many of its queues the rows of a topic are divided: not among all, where there are many topics."""
+        return max(1, _SPREAD_SENDS // len(self._looked_up))
 
     def has_begun(self, topic: str) -> bool:
         """Whether queues of `topic` had their turn in this task."""

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from rmqspark.sink.sends.delivery import Delivery
 
 _SENDS_AT_A_TIME = 8  # are made of rows that columns divide among queues
+_BYTES_FOR_EACH_TOPIC = 32 << 10  # some hundred rows: few more cost as much as they do
+_MOST_SENDS_AT_A_TIME = 32
 
 
 @dataclass
@@ -82,10 +84,16 @@ class WriteTask:
         return len(self._targets.queues(topic))
 
     def _most_bytes(self, batch: Any) -> int:
-        """How many bytes of rows to handle at once: a send, or several where columns divide the rows."""
-        if self._options.topic is None or self._is_dealt(batch.schema.names):
-            return _SENDS_AT_A_TIME * self._options.first_send_bytes
-        return self._targets.send_bytes(self._options.topic)
+        """How many bytes of rows to handle at once: a send, or several where columns divide the rows; the more topics
+        have sends of their own, the more."""
+        first_bytes = self._options.first_send_bytes
+        if self._options.topic is not None and not self._is_dealt(batch.schema.names):
+            return self._targets.send_bytes(self._options.topic)
+        at_once = _SENDS_AT_A_TIME * first_bytes
+        if self._options.topic is not None or self._may_join(batch.schema.names):
+            return at_once
+        for_each = len(batch.column("topic").unique()) * _BYTES_FOR_EACH_TOPIC
+        return min(max(at_once, for_each), _MOST_SENDS_AT_A_TIME * first_bytes)
 
     def _write_batch(self, batch: Any) -> None:
         """All to one topic or, where a column names the topic, by topic. Option `topic` beats the column."""
@@ -122,7 +130,7 @@ class WriteTask:
         dealt: list[QueueRows] = []
         for number, first, end in runs:
             queues, turn = self._targets.answering(names[number]), self._targets.turn(names[number])
-            shares = shared_out(first, end, queues, turn)
+            shares = shared_out(first, end, queues, turn, self._targets.spread)
             self._targets.took_turns(names[number], len(shares))
             dealt += shares
         order, dealt = by_broker(order, dealt)
@@ -200,9 +208,9 @@ class WriteTask:
     def _runs(self, topic: str, rows: Rows, groups: list[Run] | None, queues: list[MessageQueue]) -> Iterator[Run]:
         max_bytes = self._targets.max_bytes(topic, queues)
         if groups is None:
-            are_first = not self._targets.has_begun(topic)
+            spread_over = 1 if self._targets.has_begun(topic) else self._targets.spread
             turn = self._targets.turn(topic)
-            runs = list(in_turn(rows.sizes, len(queues), turn, max_bytes, are_first=are_first))
+            runs = list(in_turn(rows.sizes, len(queues), turn, max_bytes, spread_over=spread_over))
             self._targets.took_turns(topic, len(runs), int(rows.sizes.sum()))
             yield from runs
             return

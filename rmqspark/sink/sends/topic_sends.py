@@ -72,9 +72,9 @@ class TopicsSend(NamedTuple):
         return then(answer, lambda response: response.raise_for_code().header(TopicsSendResponseHeader).physicalOffset)
 
 
-def shared_out(first: int, end: int, queues: Sequence[MessageQueue], turn: int) -> list[QueueRows]:
-    """Neighbouring rows dealt evenly over the queues of a topic, beginning with number `turn`."""
-    count, pieces = end - first, min(end - first, len(queues))
+def shared_out(first: int, end: int, queues: Sequence[MessageQueue], turn: int, spread_over: int) -> list[QueueRows]:
+    """Neighbouring rows dealt evenly over the queues of a topic, so many at most, beginning with number `turn`."""
+    count, pieces = end - first, min(end - first, len(queues), spread_over)
     cuts = [first + count * piece // pieces for piece in range(pieces + 1)]
     return [
         QueueRows(queues[(turn + piece) % len(queues)], low, high) for piece, (low, high) in enumerate(pairwise(cuts))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from rmqspark.client.cluster.capabilities import Capabilities
 from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.protocol.names import MAX_BODY_BYTES
 from rmqspark.sink.options import SinkOptions
+from rmqspark.sink.sends import targets, task
 from rmqspark.sink.sends.delivery import AtLeastOnce
 from rmqspark.sink.sends.task import WriteTask
 from rmqspark.testing import cluster
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqspark.client.cluster.broker_client import BrokerClient
+    from rmqspark.sink.rows.rows import Rows
     from rmqspark.testing import LocalCluster
 
 pytestmark = pytest.mark.integration
@@ -88,6 +91,47 @@ def test_names_of_any_length_that_topics_have(mq: LocalCluster) -> None:
             rmq.create_topic(topic, queues=1)
         assert WriteTask(client, SinkOptions(), AtLeastOnce(client)).write([rows]).rows == len(topics)
         assert [message.body for topic in topics for message in rmq.messages(topic)] == [b"1", b"2", b"3"]
+
+
+class Noting(AtLeastOnce):
+    """Notes each time at which rows of a topic are handled."""
+
+    def __init__(self, client: ClusterClient, *, joins_topics: bool) -> None:
+        super().__init__(client)
+        self.joins_topics = joins_topics
+        self.noted: list[str] = []
+
+    def note(self, batch: Any, rows: Rows) -> None:
+        self.noted.append(rows.topic)
+
+
+@pytest.mark.parametrize("joined", [False, True])
+def test_where_topics_are_many_each_goes_to_few_queues(
+    mq: LocalCluster, monkeypatch: pytest.MonkeyPatch, joined: bool
+) -> None:
+    """A task has its sends for all topics together: spread over all queues of each they would be nothing but sends."""
+    monkeypatch.setattr(targets, "_SPREAD_SENDS", 8)
+    topics = [f"few-queues-{joined}-{number}" for number in range(4)]
+    rows = pa.record_batch({"body": pa.array([b"x"] * 64), "topic": pa.array(topics * 16)})
+    with ClusterClient(mq.namesrv) as client:
+        options = SinkOptions(auto_create_topic=True, queues=4)
+        written = WriteTask(client, options, Noting(client, joins_topics=joined)).write([rows])
+    assert [sum(name.startswith(f"{topic}/") for name in written.queues) for topic in topics] == [2] * 4
+
+
+@pytest.mark.parametrize(("for_each", "times"), [(1, 3), (128 << 10, 1)])
+def test_more_rows_are_handled_at_once_where_topics_are_many(
+    mq: LocalCluster, monkeypatch: pytest.MonkeyPatch, for_each: int, times: int
+) -> None:
+    """Where each topic has sends of its own, so that these have some rows."""
+    monkeypatch.setattr(task, "_BYTES_FOR_EACH_TOPIC", for_each)
+    topics = [f"at-once-{times}-{number}" for number in range(10)]
+    rows = pa.record_batch({"body": pa.array([b"x" * 1_000] * 100), "topic": pa.array(topics * 10)})
+    with ClusterClient(mq.namesrv) as client:
+        options = SinkOptions(auto_create_topic=True, queues=1, batch_bytes=64 << 10)
+        noting = Noting(client, joins_topics=False)
+        assert WriteTask(client, options, noting).write([rows] * 12).rows == 1_200
+    assert Counter(noting.noted) == dict.fromkeys(topics, times)
 
 
 def test_a_batch_without_rows(mq: LocalCluster) -> None:

@@ -57,14 +57,14 @@ def test_no_rows_are_no_runs() -> None:
 
 def test_few_rows_reach_all_queues() -> None:
     """A small write is spread over the topic instead of filling one queue."""
-    runs = list(in_turn(np.full(100, 200), queue_count=8, turn=3, max_bytes=1 << 20, are_first=True))
+    runs = list(in_turn(np.full(100, 200), queue_count=8, turn=3, max_bytes=1 << 20, spread_over=9))
     assert {run.target for run in runs} == set(range(8))
     assert runs[0].target == 3
 
 
 def test_few_rows_that_follow_others_are_one_send() -> None:
     """Spark may hand out a thousand rows at a time: divided among queues, their sends would cost more than the rows."""
-    runs = list(in_turn(np.full(1_000, 1_000), queue_count=8, turn=11, max_bytes=1 << 20, are_first=False))
+    runs = list(in_turn(np.full(1_000, 1_000), queue_count=8, turn=11, max_bytes=1 << 20, spread_over=1))
     assert runs == [Run(3, 0, 1_000)]
 
 

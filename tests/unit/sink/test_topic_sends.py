@@ -26,19 +26,21 @@ QUEUES = [MessageQueue("t", broker, number) for broker in "ab" for number in ran
 
 
 @pytest.mark.parametrize(
-    ("first", "end", "count", "turn", "expected"),
+    ("first", "end", "count", "turn", "spread_over", "expected"),
     [
-        (0, 6, 3, 0, [(0, 0, 2), (1, 2, 4), (2, 4, 6)]),
-        (10, 15, 3, 4, [(1, 10, 11), (2, 11, 13), (0, 13, 15)]),
-        (5, 7, 3, 2, [(2, 5, 6), (0, 6, 7)]),
-        (5, 6, 1, 9, [(0, 5, 6)]),
+        (0, 6, 3, 0, 9, [(0, 0, 2), (1, 2, 4), (2, 4, 6)]),
+        (10, 15, 3, 4, 3, [(1, 10, 11), (2, 11, 13), (0, 13, 15)]),
+        (5, 7, 3, 2, 9, [(2, 5, 6), (0, 6, 7)]),
+        (5, 6, 1, 9, 9, [(0, 5, 6)]),
+        (0, 6, 3, 2, 2, [(2, 0, 3), (0, 3, 6)]),
+        (0, 6, 3, 2, 1, [(2, 0, 6)]),
     ],
 )
 def test_rows_of_a_topic_are_dealt_evenly(
-    first: int, end: int, count: int, turn: int, expected: Sequence[tuple[int, int, int]]
+    first: int, end: int, count: int, turn: int, spread_over: int, expected: Sequence[tuple[int, int, int]]
 ) -> None:
-    """Every queue of a topic gets its share, beginning with the one whose turn it is."""
-    assert shared_out(first, end, QUEUES[:count], turn) == [
+    """Every queue of a topic, or as many as it may be, gets its share, beginning with the one whose turn it is."""
+    assert shared_out(first, end, QUEUES[:count], turn, spread_over) == [
         QueueRows(QUEUES[at], low, high) for at, low, high in expected
     ]
 
@@ -61,7 +63,7 @@ def test_each_row_goes_once_and_in_order(
     order, at, dealt, topic_of = np.arange(1000, 1000 + total), 0, [], {}
     for number, (count, brokers, turn) in enumerate(given_topics):
         queues = [MessageQueue(f"t{number}", broker, place) for place, broker in enumerate(brokers)]
-        dealt += shared_out(at, at + count, queues, turn)
+        dealt += shared_out(at, at + count, queues, turn, spread_over=2)
         topic_of |= dict.fromkeys(range(1000 + at, 1000 + at + count), f"t{number}")
         at += count
     order, dealt = by_broker(order, dealt)
