@@ -123,7 +123,7 @@ class BrokerConfig(TlsClientSettings, TlsServerSettings, AuthConfig):
         500_000, "(ours) Half messages open at a time; more are answered busy.", at_least=0
     )
     max_half_batches: int = setting(
-        50_000, "(ours) Half batches of Spark held at a time; more are answered busy.", at_least=0
+        200_000, "(ours) Half batches of Spark held at a time; more are answered busy.", at_least=0
     )
     max_half_batch_bytes: int = setting(
         100 << 30, "(ours) Bytes in them; more are answered busy.", unit="bytes", at_least=0
