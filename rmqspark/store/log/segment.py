@@ -137,11 +137,13 @@ class SyncTarget(NamedTuple):
 
 
 class SegmentFiles:
-    """The open files of one kind of segments. At most about `capacity` clean ones stay open, the longest open go first.
+    """The open files of one kind of segments. Where `capacity` are open, one more takes the place of the one that has
+    been clean for longest.
 
     One with unsynced bytes is kept, since an error of a late write-back is reported to the handle that wrote. But where
     `most_unsynced` are open, the first that nobody else is syncing is synced here and now, and closed. If that fails,
     it is as final as in a flush: nothing is tried again, and the next flush of these files ends with that `failure`.
+    So there are no more than the larger of the two, and one while a flush is at all of them, until a flush fails.
     """
 
     def __init__(self, files: FileSystem, capacity: int, most_unsynced: int = sys.maxsize) -> None:
@@ -175,7 +177,7 @@ class SegmentFiles:
         if self.open_count >= self._capacity:
             self._close_one()
         file = self._files.open(segment.path)
-        self._clean[segment] = None
+        (self._dirty if segment.is_dirty else self._clean)[segment] = None
         return file
 
     def note_unsynced(self, segment: Segment) -> None:
@@ -209,6 +211,8 @@ class SegmentFiles:
                 del self._syncing[segment]
                 self._clean[segment] = None
         self.abandon_sync()
+        while self.open_count > max(self._capacity, self._most_unsynced) and self._close_one():
+            pass
 
     def abandon_sync(self) -> None:
         """The sync is over, whatever came of it."""
@@ -224,16 +228,19 @@ class SegmentFiles:
         for kind in (self._clean, self._dirty, self._syncing):
             kind.clear()
 
-    def _close_one(self) -> None:
+    def _close_one(self) -> bool:
+        """Whether there was one."""
         if not self._clean and self.open_count >= self._most_unsynced and self.failure is None:
             self._sync_one()
         segment = next(iter(self._clean), None)
-        if segment is not None:
-            del self._clean[segment]
-            segment.close()
+        if segment is None:
+            return False
+        del self._clean[segment]
+        segment.close()
+        return True
 
     def _sync_one(self) -> None:
-        """Brings one to the disk that has waited longest for it, unless they are all being synced."""
+        """Brings one to the disk, unless they are all being synced."""
         segment = next(iter(self._dirty), None)
         if segment is None:
             return
