@@ -81,7 +81,8 @@ SINK_OPTIONS = OptionTable(
         Option(
             "batchBytes",
             "`1m`",
-            "size of one send; unless it is set, four times that as soon as a task has written so much for each queue",
+            "size of one send; unless it is set, four times that once a task has written so much for each queue, "
+            "where no column divides the rows",
             size_bytes(at_least=64 << 10, at_most=8 << 20),
         ),
         Option("autoCreateTopic", "`false`", "create a topic that does not exist", boolean),

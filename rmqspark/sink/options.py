@@ -30,7 +30,7 @@ class SinkOptions(NamedTuple):
     topic: str | None = None
     partitioner: str | None = None
     compression: str = "none"
-    batch_bytes: int | None = None  # None: `first_send_bytes`, then `send_bytes`
+    batch_bytes: int | None = None  # None: `first_send_bytes`, then `grown_send_bytes`
     auto_create_topic: bool = False
     queues: int = DEFAULT_QUEUES
     transaction: TransactionOptions | None = None  # None: at least once
@@ -43,8 +43,8 @@ class SinkOptions(NamedTuple):
         return self.batch_bytes or _BATCH_BYTES
 
     @property
-    def send_bytes(self) -> int:
-        """How large it may be then: what little there is has been spread, and large sends cost less."""
+    def grown_send_bytes(self) -> int:
+        """How large a send may be from then on: what little there is has been spread, and large sends cost less."""
         return self.batch_bytes or _GROWN * _BATCH_BYTES
 
     @property

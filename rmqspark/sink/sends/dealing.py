@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from rmqspark.protocol.buffers.columns import Column
 
-SPREAD_ROWS = 8_192  # fewer are dealt evenly over all queues, unless more rows go before them
+SPREAD_ROWS = 8_192  # fewer may be dealt evenly over several queues
 
 
 class Run(NamedTuple):
@@ -78,8 +78,8 @@ def _are_short(targets: NDArray[np.int64]) -> bool:
 def in_turn(
     sizes: NDArray[np.int64], queue_count: int, turn: int, max_bytes: int, *, spread_over: int
 ) -> Iterator[Run]:
-    """Neighbouring rows to one queue after the other, beginning with number `turn`: few are spread over so many queues,
-    more go out in as few sends as they can."""
+    """Neighbouring rows to one queue after the other, beginning with number `turn`. Few are dealt evenly over
+    `spread_over` queues, more go out in as few sends as they can."""
     at_least = min(queue_count, spread_over) if len(sizes) < SPREAD_ROWS else 1
     for step, (first, end) in enumerate(evenly(sizes, max_bytes, at_least)):
         yield Run((turn + step) % queue_count, first, end)

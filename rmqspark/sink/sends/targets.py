@@ -10,7 +10,6 @@ from rmqspark.client.cluster.patience import patiently
 from rmqspark.errors import NoPermission, NotSupported, RmqError, TopicNotFound
 from rmqspark.protocol.names import MAX_TOPIC_LENGTH, check_sendable
 from rmqspark.sink.rows.delays import Longest
-from rmqspark.sink.sends.bulk_send import STOCK_BATCH_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from rmqspark.sink.options import SinkOptions
 
 _SPREAD_SENDS: Final = 1_024  # for all topics of a task together
+_STOCK_SEND_BYTES: Final = 1 << 20  # become no batch above RocketMQ's maxMessageSize, however small the rows are
 
 
 class Targets:
@@ -70,16 +70,16 @@ class Targets:
         self._looked_up.update(new)
 
     def send_bytes(self, topic: str) -> int:
-        """How large a send of rows for `topic` is to be by now."""
+        """How large a send of rows for `topic` is to be by now: they grow once each queue has had a first one."""
         first_bytes = self._options.first_send_bytes
         shared_out_bytes = len(self._answering.get(topic, ())) * first_bytes
-        return first_bytes if self._bytes_in_turn[topic] <= shared_out_bytes else self._options.send_bytes
+        return first_bytes if self._bytes_in_turn[topic] <= shared_out_bytes else self._options.grown_send_bytes
 
     def max_bytes(self, topic: str, queues: Sequence[MessageQueue]) -> int:
         """The same for these queues of it: stock brokers take batches up to the size of one message only."""
         if all(self._able(name).bulk_send for name in _broker_names(queues)):
             return self.send_bytes(topic)
-        return min(self.send_bytes(topic), STOCK_BATCH_BYTES)
+        return min(self._options.first_send_bytes, _STOCK_SEND_BYTES)
 
     def take_topics(self, topics: Sequence[str]) -> bool:
         """Whether all brokers that answer of these topics take rows for many queues at once: none for topics of dead
@@ -122,7 +122,7 @@ class Targets:
         return self._first_turns[topic] + self._turns_taken[topic]
 
     def took_turns(self, topic: str, count: int, size_bytes: int = 0) -> None:
-        """So many queues of `topic` had their turn, with so many bytes in all, as far as that is to let sends grow."""
+        """`count` queues of `topic` had their turn. `size_bytes`: of the rows they got, where sends are to grow."""
         self._turns_taken[topic] += count
         self._bytes_in_turn[topic] += size_bytes
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _SENDS_AT_A_TIME = 8  # are made of rows that columns divide among queues
 _BYTES_FOR_EACH_TOPIC = 32 << 10  # some hundred rows: few more cost as much as they do
-_MOST_SENDS_AT_A_TIME = 32
+_MOST_SENDS_AT_A_TIME = 32  # where these are for many topics
 
 
 @dataclass

@@ -73,7 +73,7 @@ class TopicsSend(NamedTuple):
 
 
 def shared_out(first: int, end: int, queues: Sequence[MessageQueue], turn: int, spread_over: int) -> list[QueueRows]:
-    """Neighbouring rows dealt evenly over the queues of a topic, so many at most, beginning with number `turn`."""
+    """Neighbouring rows dealt evenly over `spread_over` queues of a topic, or all, beginning with number `turn`."""
     count, pieces = end - first, min(end - first, len(queues), spread_over)
     cuts = [first + count * piece // pieces for piece in range(pieces + 1)]
     return [

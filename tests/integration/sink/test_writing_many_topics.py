@@ -93,6 +93,15 @@ def test_names_of_any_length_that_topics_have(mq: LocalCluster) -> None:
         assert [message.body for topic in topics for message in rmq.messages(topic)] == [b"1", b"2", b"3"]
 
 
+@pytest.mark.parametrize("more", [{}, {"batch_bytes": 4 << 20}])
+def test_many_small_rows_for_stock_brokers(mq: LocalCluster, more: dict[str, Any]) -> None:
+    """As elements of a batch they are larger than as rows; a batch may be as large as one message."""
+    rows = pa.record_batch({"body": pa.array([b"x" * 10] * 10_000)})
+    with Stock(mq.namesrv) as client:
+        options = SinkOptions(topic=f"small-{len(more)}", auto_create_topic=True, queues=1, **more)
+        assert WriteTask(client, options, AtLeastOnce(client)).write([rows] * 20).rows == 200_000
+
+
 class Noting(AtLeastOnce):
     """Notes each time at which rows of a topic are handled."""
 
