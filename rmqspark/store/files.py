@@ -26,7 +26,7 @@ from rmqspark.errors import InvalidArgument, StoreLocked
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -131,14 +131,16 @@ class FileSystem(Protocol):
         that was written is lost, synced or not: a process can be killed, the page cache stays."""
 
 
-def make_directories(files: FileSystem, path: str) -> None:
-    """Makes `path` with all directories above it; their names are durable when this returns."""
+def make_directories(files: FileSystem, path: str, note_name: Callable[[str], object] | None = None) -> None:
+    """Makes `path` with all directories above it; their names are durable when this returns. With `note_name`, which is
+    told of each directory that has a new name in it, they need not be."""
+    note_name = note_name or files.sync_directory
     parent = ""
     for name in path.split("/"):
         directory = f"{parent}/{name}" if parent else name
         if not files.exists(directory):
             files.make_directory(directory)
-            files.sync_directory(parent)
+            note_name(parent)
         parent = directory
 
 

@@ -19,13 +19,14 @@ if TYPE_CHECKING:
     from rmqspark.store.contents import Contents
     from rmqspark.store.dispatcher import Dispatcher
     from rmqspark.store.index.index import IndexFlush
-    from rmqspark.store.log.segment import SegmentFiles, SyncTarget
+    from rmqspark.store.log.segment import NewNames, SegmentFiles, SyncTarget
 
 
 class FlushPlan(NamedTuple):
     """One flush under way. `run` may be called from any thread, once; it raises OSError if an fsync failed."""
 
     targets: Sequence[SyncTarget]
+    names: NewNames | None
     index_flush: IndexFlush | None
     older_checkpoint: CheckpointFile | None
     checkpoint: Checkpoint
@@ -35,6 +36,8 @@ class FlushPlan(NamedTuple):
     def run(self) -> None:
         for target in self.targets:
             target.sync()
+        if self.names is not None:
+            self.names.sync()
         if self.index_flush is not None:
             self.index_flush.run()
         if self.older_checkpoint is not None:
@@ -166,7 +169,8 @@ class Flusher:
 
     def _plan(self) -> FlushPlan:
         checkpoint = self._of_log(self._writer.store_timestamp_ms, self._log.end_offset)
-        return FlushPlan(self._log_files.begin_sync(), None, None, checkpoint, self._queues.removals, is_thorough=False)
+        targets = self._log_files.begin_sync()
+        return FlushPlan(targets, None, None, None, checkpoint, self._queues.removals, is_thorough=False)
 
     def _of_log(self, log_timestamp_ms: int, watermark: int) -> Checkpoint:
         """The log alone: the watermark moves, where recovery begins does not."""
@@ -192,6 +196,7 @@ class Flusher:
             is_sealed=True,
         )
         targets = [*self._log_files.begin_sync(), *self._queue_files.begin_sync()]
+        names = self._queue_files.begin_names()
         return FlushPlan(
-            targets, index_flush, self._checkpoint_file, checkpoint, self._queues.removals, is_thorough=True
+            targets, names, index_flush, self._checkpoint_file, checkpoint, self._queues.removals, is_thorough=True
         )

@@ -97,7 +97,7 @@ class Storeys:
         """And what is derived from it."""
         config, files = self._config, self.files
         self._log_files = SegmentFiles(files, config.max_open_files)
-        self._queue_files = SegmentFiles(files, config.max_open_files, config.max_unsynced_files)
+        self._queue_files = SegmentFiles(files, config.max_open_files, config.max_unsynced_files, names_wait=True)
         self.log = CommitLog(files, self._log_files, "commitlog", config.mapped_file_size_commit_log)
         levels = parse_delay_levels(config.message_delay_level)
         self.queues = ConsumeQueues(files, self._queue_files, config.consume_queue_segment_bytes, levels)

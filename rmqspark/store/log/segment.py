@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqspark.errors import DamagedFile
+from rmqspark.store.files import make_directories
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -136,6 +137,19 @@ class SyncTarget(NamedTuple):
         self.file.fsync()
 
 
+class NewNames(NamedTuple):
+    """Directories with names in them that may not be durable."""
+
+    files: FileSystem
+    directories: Sequence[str]
+
+    def sync(self) -> None:
+        """May be called from any thread. A directory that was removed since has no names. Raises OSError."""
+        for directory in self.directories:
+            with suppress(FileNotFoundError):
+                self.files.sync_directory(directory)
+
+
 class SegmentFiles:
     """The open files of one kind of segments. Where `capacity` are open, one more takes the place of the one that has
     been clean for longest.
@@ -144,9 +158,14 @@ class SegmentFiles:
     `most_unsynced` are open, the first that nobody else is syncing is synced here and now, and closed. If that fails,
     it is as final as in a flush: nothing is tried again, and the next flush of these files ends with that `failure`.
     So there are no more than the larger of the two, and one while a flush is at all of them, until a flush fails.
+
+    With `names_wait` a first file, and the directories made for it, have durable names only after a flush that takes
+    them along (`begin_names`): of files that can be made again from others, thousands may be new at a time.
     """
 
-    def __init__(self, files: FileSystem, capacity: int, most_unsynced: int = sys.maxsize) -> None:
+    def __init__(
+        self, files: FileSystem, capacity: int, most_unsynced: int = sys.maxsize, *, names_wait: bool = False
+    ) -> None:
         self._files = files
         self._capacity = capacity
         self._most_unsynced = most_unsynced
@@ -154,6 +173,8 @@ class SegmentFiles:
         self._dirty: dict[Segment, None] = {}
         self._syncing: dict[Segment, None] = {}
         self._close_after_sync: list[File] = []
+        self._names_wait = names_wait
+        self._new_names: dict[str, None] = {}  # the directories that have some
         self.failure: OSError | None = None
 
     @property
@@ -161,8 +182,30 @@ class SegmentFiles:
         """How many are open."""
         return len(self._clean) + len(self._dirty) + len(self._syncing)
 
+    def make_first(self, path: str, length: int) -> None:
+        """Makes a sparse file of full length, with the directories above it; their names are durable when this returns,
+        unless these wait."""
+        note_name = self._note_name if self._names_wait else self._files.sync_directory
+        directory = path.rpartition("/")[0]
+        make_directories(self._files, directory, note_name)
+        self._make(path, length, reserve=False)
+        note_name(directory)
+
     def make(self, path: str, length: int, *, reserve: bool) -> None:
         """Makes a file of full length, sparse or with all its room on disk; its name is durable when this returns."""
+        self._make(path, length, reserve=reserve)
+        self._files.sync_directory(path.rpartition("/")[0])
+
+    def begin_names(self) -> NewNames:
+        """The names that are not durable yet. `sync` may be called from another thread; it is not tried again."""
+        names = NewNames(self._files, list(self._new_names))
+        self._new_names.clear()
+        return names
+
+    def _note_name(self, directory: str) -> None:
+        self._new_names[directory] = None
+
+    def _make(self, path: str, length: int, *, reserve: bool) -> None:
         file = self._files.open(path, create=True)
         try:
             file.truncate(length)
@@ -170,7 +213,6 @@ class SegmentFiles:
                 file.reserve(0, length)
         finally:
             file.close()
-        self._files.sync_directory(path.rpartition("/")[0])
 
     def opened(self, segment: Segment) -> File:
         """Opens a segment's file; where many are open, another is closed."""

@@ -11,7 +11,6 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from rmqspark.errors import DamagedFile, StoreError
-from rmqspark.store.files import make_directories
 from rmqspark.store.log.segment import Segment, SegmentFiles
 
 if TYPE_CHECKING:
@@ -186,11 +185,12 @@ class SegmentLog:
             self._remove(segment)
 
     def _make(self, base: int) -> Segment:
-        if not self._segments:
-            make_directories(self._files, self.directory)
         path = f"{self.directory}/{base:020d}"
-        follows_a_full_one = bool(self._segments) and self.capacity_end == base  # so this one will be filled, too
-        self._segment_files.make(path, self.segment_bytes, reserve=follows_a_full_one)
+        if self._segments:
+            follows_a_full_one = self.capacity_end == base  # so this one will be filled, too
+            self._segment_files.make(path, self.segment_bytes, reserve=follows_a_full_one)
+        else:
+            self._segment_files.make_first(path, self.segment_bytes)
         segment = Segment(self._segment_files, path, base, self.segment_bytes)
         self._segments[base] = segment
         return segment

@@ -14,6 +14,7 @@ from rmqspark.store.appending.writer import Writer
 from rmqspark.store.checkpoint import CheckpointFile
 from rmqspark.store.deletions import Deletion, Deletions
 from rmqspark.store.expiry import Expiry
+from rmqspark.store.files import make_directories
 from rmqspark.store.flush import Flusher, FlushPlan
 from rmqspark.store.identity import StoreIdentity
 from rmqspark.store.index.index import Index
@@ -107,10 +108,9 @@ def _run_and_never_mind(plan: FlushPlan) -> None:
         _run_flush(plan)
 
 
-def _make_without_syncing_the_name(files: SegmentFiles, path: str, length: int, *, reserve: bool) -> None:
-    file = files._files.open(path, create=True)
-    file.truncate(length)
-    file.close()
+def _make_first_without_names(files: SegmentFiles, path: str, length: int) -> None:
+    make_directories(files._files, path.rpartition("/")[0], _nothing)
+    files._make(path, length, reserve=False)
 
 
 def _write_and_never_mind(segment: Segment, data: Any, at: int) -> None:
@@ -206,7 +206,8 @@ BUGS = [
     _bug("incarnation not raised", "RocketMQ #8239", 1, StoreIdentity, "raise_incarnation", _nothing),
     _bug("index loaded as it is", "RocketMQ #3868", 1, Index, "load", _load_without_replay),
     _bug("checkpoint ahead of its files", "-", 1, FlushPlan, "run", _run_with_the_checkpoint_first, in_sweep=True),
-    _bug("name of a new file not synced", "ALICE", 2, SegmentFiles, "make", _make_without_syncing_the_name),
+    _bug("name of a new file not synced", "ALICE", 2, SegmentFiles, "make", SegmentFiles._make),
+    _bug("name of a first file not synced", "ALICE", 2, SegmentFiles, "make_first", _make_first_without_names),
     _bug("short write taken for whole", "-", 9, Segment, "write", _write_and_never_mind),
     _bug("failed write not put back", "-", 4, CommitLog, "tidy", _forget_to_tidy),
     _bug("readable before it is on disk", "RocketMQ #8239", 3, Writer, "dispatch_safe", _show_at_once),

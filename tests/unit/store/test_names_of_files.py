@@ -14,6 +14,42 @@ from rmqspark.testing.disk_faults import ProcessDied
 from .store_bench import StoreBench
 
 
+def expire_all(bench: StoreBench) -> None:
+    """Has the log begin later, with what is there gone."""
+    begun_at = bench.store.end_offset
+    while bench.store.figures().min_physical_offset < begun_at:
+        bench.send("t", 0, b"x" * 300, b"y" * 300)
+        bench.store.checkpoint()
+        bench.clock.advance(hours=80)
+        bench.store.expire(bench.clock.now_ms())
+
+
+def test_a_new_queue_has_its_name_before_a_checkpoint_counts_it() -> None:
+    """Made after the names of all queues were synced for good: it remembers what it gave when its messages are gone."""
+    bench = StoreBench()
+    bench.send("t", 0, b"0")
+    expire_all(bench)
+    bench.send("u", 0, b"first of u")
+    expire_all(bench)
+    bench.lose_power()
+    assert bench.store.queues.max_offset("u", 0) == 1
+
+
+def test_a_queue_that_goes_before_its_name_is_synced() -> None:
+    """Its topic is deleted while a flush is under way that was to make it durable."""
+    bench = StoreBench()
+    bench.send("u", 0, b"first of u")
+    bench.send("t", 0, b"first of t")
+    plan = bench.store.flusher.begin(thorough=True)
+    assert plan is not None
+    bench.store.deletions.delete("u")
+    plan.run()
+    bench.store.flusher.finish(plan)
+    bench.lose_power()
+    assert bench.bodies("t", 0) == [b"first of t"]
+    assert bench.store.queues.topics() == ["t"]
+
+
 def test_a_queue_made_by_a_process_that_was_killed() -> None:
     """Killed at any step of making a queue: the next life uses it, deletes its messages, loses power, and remembers."""
     for at in count(1):
