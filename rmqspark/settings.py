@@ -204,8 +204,13 @@ def load(
 def changed(settings: _Settings, texts: Mapping[str, Any]) -> _Settings:
     """The same settings with those of these that are among them. Raises InvalidArgument for a wrong value."""
     infos = by_name(type(settings))
-    values = {name: _convert(infos[name], text, "in the request") for name, text in texts.items() if name in infos}
+    values = {name: requested(infos[name], text) for name, text in texts.items() if name in infos}
     return dataclasses.replace(settings, **values)  # type: ignore[type-var]
+
+
+def requested(info: SettingInfo, text: Any) -> Any:
+    """The value that a request gives a setting. Raises InvalidArgument where it can have no such value."""
+    return _convert(info, text, "in the request")
 
 
 def unknown_setting(name: str, known: Iterable[str], otherwise: str = _LEAVE_OUT) -> InvalidArgument:

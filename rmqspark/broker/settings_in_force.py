@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from rmqspark.errors import NoPermission
-from rmqspark.settings import changed, describe, snake_case, unknown_setting
+from rmqspark.settings import changed, describe, requested, snake_case, unknown_setting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -42,6 +42,7 @@ class SettingsInForce:
         for name in values:
             if name not in known:
                 raise unknown_setting(name, known)
+            requested(known[name], values[name])  # a hint to restart it with what it would not start with helps nobody
             if not known[name].live:
                 raise NoPermission(
                     f"Setting {name} cannot be changed while the broker runs.", hint="Restart it with the new value."

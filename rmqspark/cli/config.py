@@ -10,7 +10,7 @@ from rmqspark.cli.terminal.commands import VerbGroup
 from rmqspark.cli.terminal.options import Json, Namesrv, Yes, confirm
 from rmqspark.cli.terminal.output import print_facts, print_json, print_table, safe
 from rmqspark.errors import Conflict, InvalidArgument
-from rmqspark.settings import snake_case, unknown_setting
+from rmqspark.settings import requested, snake_case, unknown_setting
 
 if TYPE_CHECKING:
     from rmqspark.client.admin import AdminClient
@@ -74,6 +74,7 @@ def set_(
         before = _named(_settings(admin, name), key)
         is_ours = admin.is_ours(name)
         if is_ours and before.info is not None and not before.info.live:
+            requested(before.info, value)
             raise Conflict(
                 f"Setting {before.name} cannot be changed while broker {name} runs.",
                 hint=f"Restart it with {before.info.flag} {value}.",

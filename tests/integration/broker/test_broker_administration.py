@@ -726,6 +726,7 @@ def test_settings_can_be_read_by_rocketmqs_names(on_broker) -> None:
         ("fileReservedTime=long", ResponseCode.INVALID_PARAMETER, "but must be a whole number (h)."),
         ("fileReservedTime=-1", ResponseCode.INVALID_PARAMETER, "but must be 0 or more h."),
         ("deleteWhen=99", ResponseCode.INVALID_PARAMETER, "delete_when"),
+        ("listenPort=first", ResponseCode.INVALID_PARAMETER, "Setting listen_port is 'first' in the request"),
         ("fileReservedTime=1\nlistenPort=1", ResponseCode.NO_PERMISSION, "Setting listen_port"),
         ("fileReservedTime", ResponseCode.INVALID_PARAMETER, "Settings are lines of name=value."),
         ("# nothing", ResponseCode.INVALID_PARAMETER, "Settings are lines of name=value."),

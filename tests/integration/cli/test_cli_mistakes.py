@@ -82,6 +82,11 @@ WITH_A_CLUSTER = [
     ("topic create new --queues 0", WRONG_COMMAND_LINE, r"--queues"),
     ("topic create new --read-queues 9999999999", WRONG_COMMAND_LINE, r"65,536 queues on a broker at most, not 9,999"),
     ("topic update here --queues 9999999999 --yes", WRONG_COMMAND_LINE, r"65,536 queues on a broker at most"),
+    (
+        "config set maxMessageSize long",
+        WRONG_COMMAND_LINE,
+        "max_message_size is 'long' in the request, but must be a whole",
+    ),
     ("config get nonsense", WRONG_COMMAND_LINE, r"Unknown setting 'nonsense'.\n  Those there are: rmq config get$"),
     ("send here a '' b", WRONG_COMMAND_LINE, r"Body 2 of 3 is empty"),
     ("topic update here", WRONG_COMMAND_LINE, r"Nothing to change.*--queues"),
