@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from rmqspark.client.cluster.futures import at_hand, failing, then
 from rmqspark.errors import BodyError, DamagedFile, InvalidArgument, RmqError, StoreError
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from rmqspark.client.cluster.cluster_client import ClusterClient
     from rmqspark.message_queue import MessageQueue
     from rmqspark.remoting.response import Response
+
+_SAY_WHERE: Final = "Say where they can be kept: config=PushConfig(local_offset_store_dir=...)."
 
 
 class Offsets(Protocol):
@@ -119,7 +121,7 @@ class LocalOffsets:
             try:
                 _write(self._path, ResetOffsetBody(self._offsets).encode())
             except OSError as error:
-                raise StoreError(f"The offsets in {self._path} cannot be saved: {error.strerror}.") from error
+                raise _refused(self._path, "saved", error) from error
             self._is_saved = True
 
 
@@ -129,7 +131,7 @@ def local_offsets_path(directory: str | None, client_id: str, group: str) -> Pat
     if not directory and not root.is_absolute():  # a user whom the machine does not know, as containers have
         raise InvalidArgument(
             "This user has no home directory to keep offsets in.",
-            hint="Say where: config=PushConfig(local_offset_store_dir=...).",
+            hint=_SAY_WHERE,
         )
     return root / client_id / group / "offsets.json"
 
@@ -144,7 +146,11 @@ def _read(path: Path) -> dict[MessageQueue, int]:
             f"{path} has no offsets: {error.message}", hint="Take it away to begin where a new consumer does."
         ) from error
     except OSError as error:
-        raise StoreError(f"The offsets in {path} cannot be read: {error.strerror}.") from error
+        raise _refused(path, "read", error) from error
+
+
+def _refused(path: Path, deed: str, error: OSError) -> StoreError:
+    return StoreError(f"The offsets in {path} cannot be {deed}: {error.strerror}.", hint=_SAY_WHERE)
 
 
 def _write(path: Path, content: bytes) -> None:

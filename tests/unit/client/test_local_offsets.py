@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from rmqspark.client.pushing.offsets import local_offsets_path
-from rmqspark.errors import InvalidArgument
+from rmqspark.client.pushing.offsets import LocalOffsets, local_offsets_path
+from rmqspark.errors import InvalidArgument, StoreError
+from rmqspark.message_queue import MessageQueue
 
 
 def test_they_are_where_rocketmqs_clients_keep_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -24,4 +25,18 @@ def test_who_has_no_home_is_told_which_setting_says_where(monkeypatch: pytest.Mo
     monkeypatch.setattr("os.getuid", lambda: 3_999_999_999)
     with pytest.raises(InvalidArgument, match="no home directory") as refused:
         local_offsets_path(None, "c", "g")
+    assert "local_offset_store_dir" in refused.value.hint
+
+
+def test_who_can_neither_read_nor_write_them_is_told_too(tmp_path: Path) -> None:
+    """A directory stands where the file should be; and a file where its directory should."""
+    with pytest.raises(StoreError, match="cannot be read: Is a directory") as refused:
+        LocalOffsets(tmp_path)
+    assert "local_offset_store_dir" in refused.value.hint
+    directory = tmp_path / "me" / "g"
+    offsets = LocalOffsets(directory / "offsets.json")
+    offsets.commit(MessageQueue("orders", "broker-a", 0), 5)
+    directory.parent.write_bytes(b"")
+    with pytest.raises(StoreError, match="cannot be saved: Not a directory") as refused:
+        offsets.flush()
     assert "local_offset_store_dir" in refused.value.hint
