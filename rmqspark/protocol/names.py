@@ -191,6 +191,17 @@ def check_sendable(topic: str) -> str:
     return topic
 
 
+def check_row_target(topic: str) -> str:
+    """The same of a topic for rows, which are sent many at a time: RocketMQ's clients send no batches to retry topics
+    either."""
+    if check_sendable(topic).startswith(RETRY_PREFIX):
+        raise InvalidName(
+            f"Topic {topic!r} is for messages that consumers of its group send back.",
+            hint="Send to a topic of your own.",
+        )
+    return topic
+
+
 def trimmed_tag(text: str) -> str:
     """A tag, or an expression of several, without what RocketMQ's clients take from its ends: blanks and control
     characters of ASCII, as Java's `trim` does. Other white space is a part of a tag."""

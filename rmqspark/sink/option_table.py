@@ -9,7 +9,7 @@ from rmqspark.client.cluster_options import ACCESS_OPTIONS, NAMESRV
 from rmqspark.client.cluster_options import KAFKA_NAMES as CLUSTER_KAFKA_NAMES
 from rmqspark.options import Option, OptionTable, boolean, choice, integer, size_bytes
 from rmqspark.protocol.headers.txn import MAX_VERSION
-from rmqspark.protocol.names import MOST_QUEUES, check_sendable, check_transactional
+from rmqspark.protocol.names import MOST_QUEUES, check_row_target, check_transactional
 from rmqspark.sink.kafka_names import KAFKA_NAMES
 from rmqspark.sink.other_names import OTHER_NAMES
 
@@ -61,7 +61,7 @@ SINK_OPTIONS = OptionTable(
             "topic",
             "the column",
             'topic to write to; `save("t")` is the same',
-            lambda value: check_sendable(value),
+            lambda value: check_row_target(value),
             aliases=("path",),
         ),
         *TRANSACTION_OPTIONS,

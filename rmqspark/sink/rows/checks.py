@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from rmqspark.errors import InvalidMessage, InvalidName
-from rmqspark.protocol.names import MAX_BODY_BYTES, check_sendable
+from rmqspark.protocol.names import MAX_BODY_BYTES, check_row_target
 from rmqspark.protocol.records.properties import MAX_PROPERTIES_BYTES, is_reserved
 from rmqspark.protocol.records.unique_keys import UNIQUE_KEY_PAIR_BYTES
 from rmqspark.sink.rows.delays import check_delays
@@ -67,7 +67,7 @@ def check_topics(topics: Any, first_row: int) -> None:
     for number, text in enumerate(_as_bytes(topics.dictionary).to_pylist()):
         name = _shown(text)
         try:
-            check_sendable(name)
+            check_row_target(name)
         except InvalidName as wrong:
             row = int((np.asarray(topics.indices) == number).argmax())
             raise _refusal(first_row + row, "topic", f"is {name!r}", str(wrong)) from wrong

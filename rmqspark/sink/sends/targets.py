@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from rmqspark.client.cluster.futures import asked
 from rmqspark.client.cluster.patience import patiently
 from rmqspark.errors import NoPermission, NotSupported, RmqError, TopicNotFound
-from rmqspark.protocol.names import MAX_TOPIC_LENGTH, check_sendable
+from rmqspark.protocol.names import MAX_TOPIC_LENGTH, check_row_target
 from rmqspark.sink.rows.delays import Longest
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Targets:
     def look_up(self, topics: Sequence[str]) -> None:
         """Asks for those of these topics that are new, all together. The worker may know them from a task before;
         queues may have been added since. Raises what is wrong with the name of one."""
-        new = [check_sendable(topic) for topic in topics if topic not in self._looked_up]
+        new = [check_row_target(topic) for topic in topics if topic not in self._looked_up]
         for topic in new:
             self._client.expire_route(topic)
         self._client.look_up(new)

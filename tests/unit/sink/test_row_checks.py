@@ -81,6 +81,7 @@ def test_properties_that_are_null_or_reserved_pass() -> None:
         (["a", None], "Row 11 .* column 'topic' is null"),
         (["a", "a", ""], "Row 12 .* column 'topic' is ''"),
         (["a", "a b", "c d"], "Row 11 .* column 'topic' is 'a b'.*not allowed"),
+        (["a", "%RETRY%billing"], "Row 11 .* column 'topic' is '%RETRY%billing'.*consumers of its group send back"),
     ],
 )
 def test_rows_that_name_no_topic(topics: list[str | None], story: str) -> None:

@@ -50,6 +50,7 @@ def test_name_servers_are_those_of_the_driver(monkeypatch: pytest.MonkeyPatch) -
     [
         ({"topik": "t"}, "sink has no option 'topik'.*Did you mean 'topic'"),
         ({"topic": "a b"}, "characters that are not allowed"),
+        ({"topic": "%RETRY%billing"}, "for messages that consumers of its group send back"),
         ({"batchBytes": "1"}, "between 65536 and 8388608"),
         ({"batchBytes": "big"}, "a number of bytes"),
         ({"compression": "gzip"}, "none, zlib, lz4, zstd is accepted"),
