@@ -8,6 +8,7 @@ import msgspec
 
 from rmqspark.errors import HeaderError
 from rmqspark.protocol.faults import from_response
+from rmqspark.protocol.learned import learned
 from rmqspark.whole_numbers import whole_number
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class Response:
     def header(self, kind: type[H]) -> H:
         """The fields as a header class. Raises HeaderError naming a field that is missing or of the wrong kind."""
         try:
-            return msgspec.convert(self.fields, kind, strict=False)
+            return msgspec.convert(self.fields, learned(kind), strict=False)
         except msgspec.ValidationError as error:
             raise HeaderError(f"The answer does not fit {kind.__name__}: {error}") from None
 

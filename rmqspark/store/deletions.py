@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
+from rmqspark.protocol.learned import learned
 from rmqspark.store.json_table import JsonTable
 
 if TYPE_CHECKING:
@@ -135,5 +136,5 @@ class _Entry(msgspec.Struct, array_like=True):
 
 def parse(text: str) -> dict[str, Deletion]:
     """What the file says. Raises ValueError for what it cannot."""
-    entries = msgspec.json.decode(text, type=dict[str, _Entry])
+    entries = msgspec.json.decode(text, type=learned(dict[str, _Entry]))
     return {topic: Deletion(*msgspec.structs.astuple(entry)) for topic, entry in entries.items()}

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from rmqspark.protocol.learned import learned
 from rmqspark.store.json_table import JsonTable
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class StoreIdentity:
 
 def parse(text: str) -> _Stored:
     """What an identity file says. ValueError for what no store can have."""
-    stored = msgspec.json.decode(text, type=_Stored)
+    stored = msgspec.json.decode(text, type=learned(_Stored))
     if not _ID.fullmatch(stored.store_id) or stored.incarnation < 1:
         raise ValueError(f"no store has the id {stored.store_id!r} in incarnation {stored.incarnation}")
     return stored

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from rmqspark.protocol.bodies.base import Body
+from rmqspark.protocol.learned import learned
 
 
 class UserInfo(Body):
@@ -61,8 +62,8 @@ class AccountTable(Body):
     acls: list[AclInfo] = []
 
 
-_users = msgspec.json.Decoder(list[UserInfo])
-_acls = msgspec.json.Decoder(list[AclInfo])
+_users = msgspec.json.Decoder(learned(list[UserInfo]))
+_acls = msgspec.json.Decoder(learned(list[AclInfo]))
 
 
 def decode_users(data: bytes | bytearray | memoryview) -> list[UserInfo]:

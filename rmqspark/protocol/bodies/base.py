@@ -9,6 +9,7 @@ import msgspec
 
 from rmqspark.errors import BodyError
 from rmqspark.protocol import fastjson
+from rmqspark.protocol.learned import learned
 
 MAX_REQUEST_VALUES: Final = 320_000
 """Members and elements in the body of a request: a registration of 30,000 topics has 300,000."""
@@ -58,7 +59,7 @@ class Body(msgspec.Struct):
     @classmethod
     def _decode_loosely(cls, data: bytes | bytearray | memoryview, max_values: int | None) -> Self:
         try:
-            return msgspec.convert(fastjson.loads(data, max_values=max_values), cls, strict=False)
+            return msgspec.convert(fastjson.loads(data, max_values=max_values), learned(cls), strict=False)
         except msgspec.ValidationError as error:
             raise BodyError(f"{cls.__name__}: {error}.") from error
         except BodyError as error:
@@ -82,4 +83,4 @@ def check_extent(data: bytes | bytearray | memoryview) -> None:
 
 @cache
 def _decoder(body_type: type[Body]) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(body_type, strict=False)
+    return msgspec.json.Decoder(learned(body_type), strict=False)

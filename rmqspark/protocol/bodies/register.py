@@ -17,6 +17,7 @@ from rmqspark.protocol import fastjson
 from rmqspark.protocol.bodies.base import MAX_LOOSE_REQUEST_VALUES, check_extent
 from rmqspark.protocol.bodies.route import DataVersion, RegisterBrokerBody, TopicConfig, TopicConfigTable
 from rmqspark.protocol.codes import Version
+from rmqspark.protocol.learned import learned
 
 MAX_INFLATED_BYTES: Final = 16 * 1024 * 1024
 """As much as a body could hold that was not compressed: compression buys bandwidth, not room."""
@@ -85,7 +86,7 @@ def _parse_topic(line: memoryview) -> TopicConfig:
     members = dict(zip(_TOPIC_WORDS, words, strict=False))
     try:
         return msgspec.convert(
-            {**members, "attributes": _parse_attributes(words[len(_TOPIC_WORDS) :])}, TopicConfig, strict=False
+            {**members, "attributes": _parse_attributes(words[len(_TOPIC_WORDS) :])}, learned(TopicConfig), strict=False
         )
     except msgspec.ValidationError:
         _fail_topic(words)

@@ -22,6 +22,7 @@ from rmqspark.protocol.commands.binary_header import FIXED, MAX_FIELDS, BinaryHe
 from rmqspark.protocol.commands.binary_shapes import BinaryShapes
 from rmqspark.protocol.headers.fields import H, from_fields
 from rmqspark.protocol.headers.types import Int32
+from rmqspark.protocol.learned import learned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -115,7 +116,7 @@ class _JsonHeader(msgspec.Struct):
     extFields: dict[str, str] = {}
 
 
-_json_header_decoder = msgspec.json.Decoder(_JsonHeader)
+_json_header_decoder = msgspec.json.Decoder(learned(_JsonHeader))
 
 _LANGUAGES: Final = {int(language): cast("LanguageName", language.name) for language in Language}
 
@@ -183,7 +184,7 @@ def decode_envelope(raw: RawCommand, header_type: type[H]) -> Envelope[H]:
 def envelope_decoder(header_type: type[H]) -> Callable[[RawCommand], Envelope[H]]:
     """`decode_envelope` for one kind of request."""
     # strict=False lets "5" be the integer it is meant to be
-    decode_json = msgspec.json.Decoder(Envelope[header_type], strict=False).decode  # type: ignore[valid-type]
+    decode_json = msgspec.json.Decoder(learned(Envelope[header_type]), strict=False).decode  # type: ignore[valid-type]
     shapes = BinaryShapes()
 
     def decode_shaped(raw: RawCommand) -> Envelope[H] | None:

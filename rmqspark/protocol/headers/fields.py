@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import msgspec
 
 from rmqspark.errors import HeaderError
+from rmqspark.protocol.learned import learned
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,7 +52,7 @@ def to_fields(header: msgspec.Struct | None, extra: Mapping[str, str] | None = N
 def from_fields(fields: Mapping[str, str], header_type: type[H]) -> H:
     """Builds a header from strings by RocketMQ's rules. Raises HeaderError naming a field that is needed."""
     try:
-        return msgspec.convert(fields, header_type, strict=False)
+        return msgspec.convert(fields, learned(header_type), strict=False)
     except msgspec.ValidationError:
         return _from_odd_fields(fields, header_type)
 

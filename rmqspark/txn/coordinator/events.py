@@ -11,6 +11,7 @@ import msgspec
 
 from rmqspark.errors import DecodeError
 from rmqspark.protocol.bodies.txn import AuditedBatch, InputRange, ManualDecision, OutputRange, TxnDecision
+from rmqspark.protocol.learned import learned
 
 DRIVER: Final = "driver"
 CLOCK: Final = "timeout"
@@ -174,7 +175,7 @@ Event: TypeAlias = (
 )
 
 _encoder = msgspec.json.Encoder()
-_decoder: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
+_decoder: msgspec.json.Decoder[Event] = msgspec.json.Decoder(learned(Event))
 
 
 def encode_event(event: Event) -> bytes:

@@ -12,6 +12,7 @@ import msgspec
 import structlog
 
 from rmqspark.errors import DamagedFile
+from rmqspark.protocol.learned import learned
 from rmqspark.store.json_table import JsonTable
 from rmqspark.threads import in_thread
 
@@ -62,7 +63,7 @@ class LedgerStart:
     def _noted(self) -> _Noted | None:
         """None where nothing is noted, or nothing that can be read: then all there is has to be."""
         try:
-            return self._file.load(lambda text: msgspec.json.decode(text, type=_Noted))
+            return self._file.load(lambda text: msgspec.json.decode(text, type=learned(_Noted)))
         except DamagedFile as error:
             log.warning("where the ledger begins cannot be read, all of it is", reason=str(error))
             return None

@@ -11,6 +11,7 @@ import msgspec
 
 from rmqspark.errors import DecodeError
 from rmqspark.protocol.bodies.txn import OutputRange
+from rmqspark.protocol.learned import learned
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -114,7 +115,7 @@ class Summary(_Event, frozen=True):
 Event: TypeAlias = VotedFor | CompletionBegun | Completed | Dropped | Dismissed | Summary
 
 _encoder = msgspec.json.Encoder()
-_decoder: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
+_decoder: msgspec.json.Decoder[Event] = msgspec.json.Decoder(learned(Event))
 
 
 def encode_event(event: Event) -> bytes:
