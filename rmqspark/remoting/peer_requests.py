@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from rmqspark.errors import NotSupported, RmqError, ServerFault
 from rmqspark.protocol.commands.command import Command
 from rmqspark.protocol.commands.encoding import encode_response
+from rmqspark.protocol.commands.file_region import in_memory
 from rmqspark.protocol.faults import to_response
 from rmqspark.remoting.reply import Reply
 
@@ -50,7 +51,7 @@ class PeerRequests:
 
     def _answer(self, command: Command, reply: Reply) -> None:
         header, content, code, remark, extra = reply
-        self._send(encode_response(command.opaque, code, header, content, remark=remark, extra=extra))
+        self._send(in_memory(encode_response(command.opaque, code, header, content, remark=remark, extra=extra)))
 
     def _told(self, command: Command, handle: Callable[[], Answer]) -> Answer:
         try:

@@ -6,23 +6,27 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from rmqspark.protocol.commands.command import Buffer
+from rmqspark.protocol.commands.file_region import Part
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Generator
 
     import msgspec
 
-__all__ = ["Body", "Buffer", "CarriedOut", "Reply", "reply_after"]
+__all__ = ["AnswerBody", "Body", "Buffer", "CarriedOut", "Part", "Reply", "reply_after"]
 
 Body: TypeAlias = Buffer | Sequence[Buffer]
 """A body in one piece or in several to be sent one after the other. Memoryviews are of bytes, format "B"."""
+
+AnswerBody: TypeAlias = Buffer | Sequence[Part]
+"""The same, of which some may lie in a file."""
 
 
 class Reply(NamedTuple):
     """An answer. The body's memory must not change until it is sent, which may be after the handler has returned."""
 
     header: msgspec.Struct | None = None
-    body: Body = b""
+    body: AnswerBody = b""
     code: int = 0
     remark: str | None = None
     extra: Mapping[str, str] | None = None  # fields beyond those the header declares

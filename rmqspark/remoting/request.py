@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from rmqspark.remoting.receive import Budget
-    from rmqspark.remoting.reply import Body, Buffer, Reply
+    from rmqspark.remoting.reply import AnswerBody, Body, Buffer, Part, Reply
     from rmqspark.remoting.response import Response
 
 H = TypeVar("H", bound=msgspec.Struct)
@@ -67,7 +67,7 @@ class Connection(Protocol):
     def closed(self) -> bool:
         """True from the moment nothing more can be sent."""
 
-    def send(self, buffers: Sequence[Buffer]) -> None:
+    def send(self, parts: Sequence[Part]) -> None:
         """Queues an encoded command; all that is queued in one turn of the loop is written at once."""
 
     def answer(self, responses: Buffer, count: int) -> None:
@@ -129,7 +129,7 @@ class Request(msgspec.Struct, Generic[H], eq=False):
     def reply(
         self,
         header: msgspec.Struct | None = None,
-        body: Body = b"",
+        body: AnswerBody = b"",
         *,
         code: int = 0,
         remark: str | None = None,
@@ -139,7 +139,7 @@ class Request(msgspec.Struct, Generic[H], eq=False):
 
         Raises InvalidArgument for more than a frame holds; it is not answered then.
         """
-        response: list[Buffer] = []
+        response: list[Part] = []
         if not (self._answered or self.oneway):
             response = encode_response(
                 self.opaque, code, header, body, remark=remark, extra=extra, serialize=self.serialize

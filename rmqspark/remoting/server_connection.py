@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, cast
 
+import structlog
+
 from rmqspark.errors import Busy, DecodeError, GoingAway, RmqError
 from rmqspark.protocol.codes import Version
 from rmqspark.protocol.commands.command import RawCommand, decode_command
@@ -25,10 +27,12 @@ if TYPE_CHECKING:
 
     from rmqspark.remoting.gathered import TakesTogether
     from rmqspark.remoting.host import Host
-    from rmqspark.remoting.reply import Body, Buffer
+    from rmqspark.remoting.reply import Body, Buffer, Part
     from rmqspark.remoting.response import Response
 
 _SMALL_BYTES = 64 * 1024  # read at once: more is work enough for a turn
+
+log = structlog.get_logger("rmqspark.remoting")
 
 
 class ServerConnection(asyncio.BufferedProtocol):
@@ -82,10 +86,10 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     # --- what handlers use -------------------------------------------------------------------------------------------
 
-    def send(self, buffers: Sequence[Buffer]) -> None:
+    def send(self, parts: Sequence[Part]) -> None:
         """Queues an encoded command."""
         if self._transport is not None:
-            self._outgoing.add_all(buffers)
+            self._outgoing.add_all(parts)
             self._leave_soon()
 
     def _leave_soon(self) -> None:
@@ -332,7 +336,12 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._outgoing.clear()
             return
         self._activity.last = self._host.now
-        self._outgoing.write_to(transport)
+        try:
+            self._outgoing.write_to(transport, encrypts=self.encrypted)
+        except Exception as error:  # noqa: BLE001 - whatever it is: a head may be out that has promised what follows
+            log.error("answers could not be written", peer=self.address, reason=f"{type(error).__name__}: {error}")
+            self.close("its answers could not be written")
+            return
         if transport.get_write_buffer_size() or self._holds:
             self.note_unsent()
             if self._write_paused and self.unsent_bytes > self._host.limits.outgoing_max_bytes:

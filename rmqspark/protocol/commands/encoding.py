@@ -5,7 +5,7 @@ serialization, its body as it is (spec: remoting, sections 1 and 2).
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 from msgspec import UNSET
@@ -28,7 +28,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from rmqspark.protocol.commands.command import Buffer, LanguageName, Serialize
+    from rmqspark.protocol.commands.file_region import Part
     from rmqspark.protocol.signature import Sign
+
+P = TypeVar("P", "Buffer", "Part")  # requests lie in memory, answers may lie in files
 
 _PREFIX: Final = struct.Struct(
     ">I"  # bytes that follow
@@ -85,13 +88,13 @@ def encode_response(
     opaque: int,
     code: int,
     header: msgspec.Struct | None = None,
-    body: Buffer | Sequence[Buffer] = b"",
+    body: Buffer | Sequence[P] = b"",
     *,
     remark: str | None = None,
     extra: Mapping[str, str] | None = None,
     serialize: Serialize = "JSON",
-) -> list[Buffer]:
-    """A response as buffers to write in order. It says JAVA, at which no client changes its ways."""
+) -> list[P]:
+    """A response in parts to write in order. It says JAVA, at which no client changes its ways."""
     fields = to_fields(header, extra)
     if serialize == "ROCKETMQ":
         return _binary_frame(code, opaque, RESPONSE_FLAG, "JAVA", remark, fields, body)
@@ -105,8 +108,8 @@ def _json_frame(
     language: LanguageName,
     remark: str | None,
     fields: dict[str, str],
-    body: Buffer | Sequence[Buffer],
-) -> list[Buffer]:
+    body: Buffer | Sequence[P],
+) -> list[P]:
     head = _json_encoder.encode(
         _Outgoing(code, fields or UNSET, flag, language, opaque, UNSET if remark is None else remark, "JSON", VERSION)
     )
@@ -120,13 +123,13 @@ def _binary_frame(
     language: LanguageName,
     remark: str | None,
     fields: dict[str, str],
-    body: Buffer | Sequence[Buffer],
-) -> list[Buffer]:
+    body: Buffer | Sequence[P],
+) -> list[P]:
     header = BinaryHeader(code, Language[language], VERSION, opaque, flag, remark, fields)
     return _frame(ROCKETMQ, flag, encode_binary_header(header), body)
 
 
-def _frame(serialize_type: int, flag: int, head: bytes, body: Buffer | Sequence[Buffer]) -> list[Buffer]:
+def _frame(serialize_type: int, flag: int, head: bytes, body: Buffer | Sequence[P]) -> list[P]:
     max_bytes = MAX_RESPONSE_HEADER_BYTES if flag & RESPONSE_FLAG else MAX_HEADER_BYTES
     if len(head) > max_bytes:
         raise InvalidArgument(
@@ -134,15 +137,16 @@ def _frame(serialize_type: int, flag: int, head: bytes, body: Buffer | Sequence[
             hint="Shorten the properties of the message.",
         )
     if isinstance(body, bytes):
-        parts: list[Buffer] = [body] if body else []
+        parts: list[P] = [body] if body else []
         body_size = len(body)
     else:
         parts = [part for part in ((body,) if isinstance(body, (bytearray, memoryview)) else body) if len(part)]
-        body_size = sum(memoryview(part).nbytes for part in parts)
+        body_size = sum([part.nbytes if isinstance(part, memoryview) else len(part) for part in parts])
     if flag & RESPONSE_FLAG and _PREFIX.size + len(head) + body_size > MAX_FRAME_BYTES:
         raise InvalidArgument(
             f"The answer has {len(head) + body_size} bytes; clients take none above {MAX_FRAME_BYTES}.",
             hint="Ask for less at a time.",
         )
     prefix = _PREFIX.pack(4 + len(head) + body_size, serialize_type << 24 | len(head))
-    return [prefix + head, *parts]
+    parts.insert(0, prefix + head)
+    return parts
