@@ -68,6 +68,10 @@ class File(Protocol):
     def forget(self, start: int, end: int) -> None:
         """Nobody will read [start, end) again soon: what of it is on disk need not stay in memory. Changes nothing."""
 
+    def send(self, descriptor: int, offset: int, size: int) -> int:
+        """Hands [offset, offset + size) to a socket that does not block, uncopied, as far as it takes them now; returns
+        how many bytes that was: 0, too, where this system can only read them."""
+
     def fsync(self) -> None:
         """Makes content and size durable (fdatasync): all that was written before the call."""
 

@@ -227,10 +227,17 @@ class MessageStore:
         return self._reader.read(topic, queue_id, queue_offset, **wanted)
 
     def read_bulk(
-        self, topic: str, queue_id: int, queue_offset: int, end_offset: int, **wanted: Unpack[Wanted]
+        self,
+        topic: str,
+        queue_id: int,
+        queue_offset: int,
+        end_offset: int,
+        *,
+        unchecked: bool = False,
+        **wanted: Unpack[Wanted],
     ) -> BulkReadResult:
         """Records of [queue_offset, end_offset) with their sizes; see `Reader.read_bulk`."""
-        return self._reader.read_bulk(topic, queue_id, queue_offset, end_offset, **wanted)
+        return self._reader.read_bulk(topic, queue_id, queue_offset, end_offset, unchecked=unchecked, **wanted)
 
     def read_ranges(
         self, ranges: Sequence[TopicRange], *, max_count: int, max_bytes: int, tag_codes: frozenset[int] | None = None

@@ -94,6 +94,9 @@ class PosixFile:
         if sys.platform == "linux":
             os.posix_fadvise(self._fd, start, end - start, os.POSIX_FADV_DONTNEED)
 
+    def send(self, descriptor: int, offset: int, size: int) -> int:
+        return os.sendfile(descriptor, self._fd, offset, size) if sys.platform == "linux" else 0
+
     def fsync(self) -> None:
         _sync_content(self._fd)
 

@@ -30,7 +30,7 @@ _ZEROS = bytes(_ZERO_BLOCK_BYTES)
 class Segment:
     """The bytes [base, base + length) of a segment log. Positions (`at`) are relative to `base`."""
 
-    __slots__ = ("_file", "_files", "base", "length", "path", "writes", "writes_synced")
+    __slots__ = ("_file", "_files", "base", "length", "may_be_sent", "path", "writes", "writes_synced")
 
     def __init__(self, files: SegmentFiles, path: str, base: int, length: int) -> None:
         self._files = files
@@ -40,6 +40,7 @@ class Segment:
         self.length = length
         self.writes = 0
         self.writes_synced = 0
+        self.may_be_sent = True  # uncopied: nobody has failed to read it
 
     def read(self, at: int, size: int) -> bytes:
         """`size` bytes; raises DamagedFile if the file has been shortened under us, or deleted."""
@@ -51,6 +52,10 @@ class Segment:
     def read_into(self, buffer: bytearray | memoryview, at: int) -> None:
         if self._file_to_read().pread_into(buffer, at) < len(buffer):
             raise DamagedFile(f"{self.path} ends before {at + len(buffer)}, its length should be {self.length}.")
+
+    def send(self, descriptor: int, at: int, size: int) -> int:
+        """See `File.send`; raises DamagedFile where there is no file any more."""
+        return self._file_to_read().send(descriptor, at, size)
 
     def write(self, data: Buffer | Sequence[Buffer], at: int) -> None:
         """All of it or OSError; after an error any byte of the range may have changed."""

@@ -108,11 +108,18 @@ class SegmentLog:
         """The segment that holds the byte at `position`."""
         return self._segments.get(position - position % self.segment_bytes)
 
+    def held(self, position: int) -> Segment:
+        """The segment that holds the byte at `position`; raises DamagedFile where it is missing."""
+        segment = self.segment_at(position)
+        if segment is None:
+            raise DamagedFile(f"{self.directory} has no file for position {position}.")
+        return segment
+
     def read(self, position: int, size: int) -> bytes:
         """`size` bytes; raises DamagedFile where a segment is missing."""
         at = position % self.segment_bytes
         if at + size <= self.segment_bytes:
-            return self._held(position).read(at, size)
+            return self.held(position).read(at, size)
         buffer = bytearray(size)
         self.read_into(memoryview(buffer), position)
         return bytes(buffer)
@@ -122,14 +129,14 @@ class SegmentLog:
         while buffer:
             at = position % self.segment_bytes
             part = buffer[: self.segment_bytes - at]
-            self._held(position).read_into(part, at)
+            self.held(position).read_into(part, at)
             buffer, position = buffer[len(part) :], position + len(part)
 
     def forget(self, start: int, end: int) -> None:
         """Nobody will read [start, end), which lies in one segment, again soon; see `File.forget`."""
         if end - start >= _WORTH_FORGETTING_BYTES:
             at = start % self.segment_bytes
-            self._held(start).file().forget(at, at + end - start)
+            self.held(start).file().forget(at, at + end - start)
 
     def write(self, data: Buffer, position: int) -> None:
         """Writes `data`, one write per segment, making segments as needed."""
@@ -198,9 +205,3 @@ class SegmentLog:
     def _remove(self, segment: Segment) -> None:
         self._segment_files.remove(segment)
         del self._segments[segment.base]
-
-    def _held(self, position: int) -> Segment:
-        segment = self.segment_at(position)
-        if segment is None:
-            raise DamagedFile(f"{self.directory} has no file for position {position}.")
-        return segment

@@ -6,6 +6,7 @@ messages are damaged or gone are stepped over.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple, Required, TypedDict
 
@@ -18,10 +19,11 @@ from rmqspark.protocol.records.record import MIN_RECORD_BYTES, SIZE_MAGIC_PLACE
 from rmqspark.store.queues.consume_queue import ENTRY_BYTES, ENTRY_DTYPE
 from rmqspark.store.reading.collect import Collector
 from rmqspark.store.reading.filtered_scan import FilteredScan, Found, Limits, RecordFilter
+from rmqspark.store.reading.log_regions import LogRegion, regions_of
 from rmqspark.store.reading.wanted_entries import ELSEWHERE_BELOW, as_wanted, has_message, rows_wanted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from rmqspark.protocol.buffers.spans import Positions
     from rmqspark.store.log.commit_log import CommitLog
@@ -65,13 +67,15 @@ class ReadResult(msgspec.Struct, frozen=True, gc=False):
 
 
 class BulkReadResult(msgspec.Struct, frozen=True, gc=False):
-    """Records back to back in `body`, their `sizes` (int32), and where to read on."""
+    """Records back to back in `body`, or in `regions` of the log where it has any; their `sizes` (int32), and where to
+    read on."""
 
     next_offset: int
     min_offset: int
     max_offset: int
     sizes: NDArray[np.int32]
     body: memoryview
+    regions: Sequence[LogRegion] = ()
 
 
 class Scattered(NamedTuple):
@@ -151,12 +155,13 @@ class Reader:
         max_bytes: int,
         tag_codes: frozenset[int] | None = None,
         record_filter: RecordFilter | None = None,
+        unchecked: bool = False,
     ) -> BulkReadResult:
         """The messages of [queue_offset, end_offset) as far as the limits allow, at least one if there is any.
 
         With tags, a call looks at about a million entries at most, with a filter at some thousands: nothing may be
-        found although `next_offset` is below `end_offset`; read on from there. Raises OffsetMoved below the queue's
-        first message.
+        found although `next_offset` is below `end_offset`; read on from there. With `unchecked` they may be told by
+        where they lie, and be damaged (`log_regions.py`). Raises OffsetMoved below the queue's first message.
         """
         queue = self._queues.get(topic, queue_id)
         low, high = (queue.min_offset, queue.max_offset) if queue is not None else (0, 0)
@@ -171,7 +176,11 @@ class Reader:
         if record_filter is not None:
             found = self._scan(queue, queue_offset, end, limits, record_filter)
         else:
-            found = self._collect(self._select(queue, queue_offset, end, limits, tag_codes))
+            chosen = self._select(queue, queue_offset, end, limits, tag_codes)
+            if unchecked and (regions := self._regions(chosen)):
+                sizes = chosen.sizes.astype(np.int32)
+                return BulkReadResult(chosen.next_offset, low, high, sizes, memoryview(b""), regions)
+            found = self._collect(chosen)
         return BulkReadResult(found.next_offset, low, high, found.sizes.astype(np.int32), found.body.data)
 
     def read_at_offsets(self, topic: str, queue_id: int, queue_offsets: Sequence[int]) -> Scattered | None:
@@ -220,6 +229,9 @@ class Reader:
             queue, self._collector, lambda entries: rows_wanted(self._log, entries, None)[0], record_filter
         )
         return scan.run(start, end, limits)
+
+    def _regions(self, chosen: _Selection) -> Sequence[LogRegion] | None:
+        return regions_of(self._log.segments, chosen.physical_offsets, chosen.sizes) if len(chosen.sizes) else None
 
     def _collect(self, chosen: _Selection) -> Found:
         if not len(chosen.sizes):  # as mostly for those who wait for a rare tag
