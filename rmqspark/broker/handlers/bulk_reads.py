@@ -1,9 +1,9 @@
 """RMQ_BULK_READ (30002) and RMQ_TOPICS_READ (30005): ranges of one queue, or of many, go out in one answer.
 
 These are rmqspark's own; stock brokers answer them with REQUEST_CODE_NOT_SUPPORTED. There is no Python per message:
-what goes out is a slice of the log with the sizes of its records ahead. Layouts: `protocol/headers/bulk.py`,
-`protocol/bulk/topic_ranges.py`. Of many queues nothing is chosen by SQL92: an expression costs so much more than a
-request that nothing would be gained.
+what goes out is a slice of the log with the sizes of its records ahead, uncopied where its reader makes sure of it.
+Layouts: `protocol/headers/bulk.py`, `protocol/bulk/topic_ranges.py`. Of many queues nothing is chosen by SQL92: an
+expression costs so much more than a request that nothing would be gained.
 """
 
 from __future__ import annotations
@@ -88,6 +88,7 @@ class BulkReadHandlers:
                 max_bytes=self._max_bytes(header.maxBytes),
                 tag_codes=wanted.tag_codes,
                 record_filter=wanted.sql,
+                unchecked=bool(header.readerChecks) and not self._is_slave,  # whose log may be cut and written anew
             )
         except OffsetMoved as error:
             low, high = error.next_offset, self._store.queues.max_offset(topic, queue_id)
@@ -95,7 +96,7 @@ class BulkReadHandlers:
             return Reply(moved, code=ResponseCode.PULL_OFFSET_MOVED, remark=str(error))
         count = len(found.sizes)
         self._stats.count_get(count)
-        self._departures.count(topic, group, count, len(found.body))
+        self._departures.count(topic, group, count, int(found.sizes.sum()))
         answer = BulkReadResponseHeader(
             nextBeginOffset=found.next_offset,
             minOffset=found.min_offset,
@@ -103,7 +104,7 @@ class BulkReadHandlers:
             count=count,
             topicDeleted=DELETION_NOT_KNOWN if self._is_slave else self._store.deletions.deleted_ms(topic),
         )
-        return Reply(answer, (found.sizes.astype(">i4").tobytes(), found.body))
+        return Reply(answer, (found.sizes.astype(">i4").tobytes(), *(found.regions or (found.body,))))
 
     def read_topics(self, request: Request[TopicsReadRequestHeader]) -> Reply:
         header = request.header

@@ -7,13 +7,14 @@ section 10) unless the caller gives one.
 
 from __future__ import annotations
 
+import logging
 import threading
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Unpack
 
 from rmqspark.client.cluster.broker_line import BrokerLine
 from rmqspark.client.cluster.capabilities import capabilities_of
-from rmqspark.client.cluster.futures import after, then
+from rmqspark.client.cluster.futures import after, at_hand, elsewhere, then
 from rmqspark.client.cluster.pull_request import pull_header, pull_result
 from rmqspark.client.cluster.routes import HEADLESS_FRESH_MS
 from rmqspark.clock import SystemClock
@@ -21,7 +22,7 @@ from rmqspark.errors import NotFound, RequestTimeout
 from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.bodies.client import HeartbeatData, LockBatchBody, LockBatchResponseBody, Queue
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.headers.bulk import BulkSendRequestHeader
+from rmqspark.protocol.headers.bulk import BulkReadRequestHeader, BulkSendRequestHeader
 from rmqspark.protocol.headers.consume import (
     GetMaxOffsetRequestHeader,
     GetMinOffsetRequestHeader,
@@ -55,6 +56,8 @@ SEARCH_TIMEOUT_MS = 6_000
 LOCK_TIMEOUT_MS = 1_000
 PULL_TIMEOUT_MS = 10_000  # beyond the time the broker may hold a pull
 SUSPEND_MS = 15_000  # RocketMQ's brokerSuspendMaxTimeMillis
+
+_log = logging.getLogger(__name__)
 
 
 class BrokerClient:
@@ -173,7 +176,27 @@ class BrokerClient:
         from rmqspark.client.cluster import bulk  # brings NumPy
 
         header = bulk.read_header(self.name, topic, queue_id, queue_offset, end_offset, **wanted)
-        answer = self.submit(RequestCode.RMQ_BULK_READ, header, timeout_ms=bulk.TIMEOUT_MS)
+        deadline_ms = self._clock.monotonic_ms() + bulk.TIMEOUT_MS
+
+        def or_asked_again(chunk: BulkChunk) -> Future[BulkChunk]:
+            if not header.readerChecks or bulk.are_in_place(header, chunk):
+                return at_hand(chunk)
+            _log.info(
+                "Not all that broker %s has sent of %s/%d from offset %d on is in place: it is asked to look at it.",
+                self.name,
+                topic,
+                queue_id,
+                queue_offset,
+            )
+            return elsewhere(lambda: self._bulk_read(bulk.without_reader_checks(header), deadline_ms))
+
+        return after(self._bulk_read(header, deadline_ms), or_asked_again)
+
+    def _bulk_read(self, header: BulkReadRequestHeader, deadline_ms: int) -> Future[BulkChunk]:
+        from rmqspark.client.cluster import bulk  # brings NumPy
+
+        left_ms = max(1, deadline_ms - self._clock.monotonic_ms())
+        answer = self.submit(RequestCode.RMQ_BULK_READ, header, timeout_ms=left_ms)
         return then(answer, partial(bulk.bulk_chunk, header))
 
     # --- offsets -----------------------------------------------------------------------------------------------------

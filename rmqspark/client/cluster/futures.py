@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rmqspark.errors import RmqError
+from rmqspark.errors import Busy, RmqError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -102,6 +103,28 @@ def asked(request: Callable[[], Future[A]]) -> Future[A]:
         return request()
     except RmqError as error:
         return failing(error)
+
+
+def elsewhere(request: Callable[[], Future[A]]) -> Future[A]:
+    """The future of a request that a thread of its own makes: the one that completes a future is a connection's reader,
+    and to send may have to wait until somebody reads. It fails with Busy where no thread can be had."""
+    outcome: Future[A] = Future()
+    outcome.set_running_or_notify_cancel()
+
+    def hand_on(done: Future[A]) -> None:
+        _end(outcome, done, done.exception())
+
+    def make() -> None:
+        try:
+            request().add_done_callback(hand_on)
+        except BaseException as error:  # noqa: BLE001 - it belongs to whoever waits for the outcome
+            outcome.set_exception(error)
+
+    try:
+        threading.Thread(target=make, name="rmqspark asks again", daemon=True).start()
+    except RuntimeError as error:
+        return failing(Busy(f"No thread can be had to ask again: {error}."))
+    return outcome
 
 
 def failing(error: BaseException) -> Future[Any]:

@@ -75,7 +75,9 @@ class BulkReadRequestHeader(Header):
     `tags` is a tag expression; the broker goes by its hash codes, the reader tests the tags themselves. `sql` is a
     SQL92 expression instead, which needs no second test (since version 2 of bulkRead). Never waits. `topicDeleted` is
     when a topic of this name had last been deleted, ms, as the reader knows: after a later deletion it is refused.
-    `group` is whom it is read for: a group that may not consume is refused.
+    `group` is whom it is read for: a group that may not consume is refused. `readerChecks`: the reader makes sure that
+    each record is what it asked for, so they may go out unread, as they lie in the log; where one is not, it asks again
+    without.
     """
 
     topic: str
@@ -89,6 +91,7 @@ class BulkReadRequestHeader(Header):
     sql: str | None = None
     topicDeleted: Int64 | None = None
     group: str | None = None
+    readerChecks: bool | None = None
 
 
 class BulkReadResponseHeader(Header):

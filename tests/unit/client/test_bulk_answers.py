@@ -1,13 +1,16 @@
-"""What a bulk send makes of answers that are no clear yes."""
+"""What a bulk send makes of answers that are no clear yes, and how a bulk read looks at what it is given."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from rmqspark.client.cluster.bulk import BulkChunk, are_in_place, read_header
 from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.errors import ConnectionLost, FlushTimeout, NotWritable, RmqError
 from rmqspark.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 from rmqspark.protocol.codes import RequestCode, ResponseCode
+from rmqspark.protocol.records.record import PHYSICAL_OFFSET_AT, QUEUE_ID_AT, QUEUE_OFFSET_AT, SIZE_AT, encode_record
 from rmqspark.testing.scripted_peer import ScriptedPeer, Step, answer, cut, expect, wait_for_close
 
 
@@ -31,3 +34,56 @@ def test_a_bulk_of_which_nobody_knows_is_never_acknowledged(end: Step, error: ty
             with pytest.raises(error) as caught:
                 sent.result(60)
     assert caught.value.retriable
+
+
+ASKED = read_header("b", "t", 3, 10, 40, max_count=9, max_bytes=1 << 20)
+PLACES = [500, 0, 0, 70]  # bytes of others ahead of each record
+
+
+def records_of_bodies(*bodies: bytes) -> tuple[bytearray, list[int]]:
+    """Messages at 10, 11, 13, 14 of queue 3, and where each begins."""
+    records, starts, physical_offset = bytearray(), [], 0
+    for body, gap, queue_offset in zip(bodies, PLACES, (10, 11, 13, 14), strict=True):
+        physical_offset += gap
+        record = encode_record(
+            topic="t", queue_id=3, body=body, queue_offset=queue_offset, physical_offset=physical_offset
+        )
+        starts.append(len(records))
+        records += record
+        physical_offset += len(record)
+    return records, starts
+
+
+def chunk_of(records: bytearray, starts: list[int], next_offset: int = 20) -> BulkChunk:
+    sizes = np.diff([*starts, len(records)]).astype(np.int32)
+    return BulkChunk(next_offset, 0, 99, sizes, memoryview(records))
+
+
+@pytest.mark.parametrize("bodies", [(b"a", b"b", b"c", b"d"), (b"a", b"bb", b"ccc", b"d")])
+def test_records_in_their_places(bodies: tuple[bytes, ...]) -> None:
+    """Messages of the queue, in its order, some of which a filter has passed over, with others between them."""
+    records, starts = records_of_bodies(*bodies)
+    assert are_in_place(ASKED, chunk_of(records, starts))
+    assert are_in_place(ASKED, chunk_of(bytearray(), []))
+
+
+@pytest.mark.parametrize("bodies", [(b"a", b"b", b"c", b"d"), (b"a", b"bb", b"ccc", b"d")])
+@pytest.mark.parametrize(
+    ("number", "field_at", "change"),
+    [
+        (0, SIZE_AT + 3, 1),
+        (2, SIZE_AT, 1),
+        (1, QUEUE_ID_AT + 3, 1),
+        (0, QUEUE_OFFSET_AT + 7, 1),  # 11, as the next
+        (0, QUEUE_OFFSET_AT + 7, -1),  # below what was asked for
+        (3, QUEUE_OFFSET_AT + 7, 6),  # where to go on
+        (2, QUEUE_OFFSET_AT + 7, -2),
+        (1, PHYSICAL_OFFSET_AT + 7, 1),
+        (1, PHYSICAL_OFFSET_AT + 7, -1),
+    ],
+)
+def test_records_that_are_not(bodies: tuple[bytes, ...], number: int, field_at: int, change: int) -> None:
+    """One byte in one head makes the difference."""
+    records, starts = records_of_bodies(*bodies)
+    records[starts[number] + field_at] = (records[starts[number] + field_at] + change) % 256
+    assert not are_in_place(ASKED, chunk_of(records, starts))

@@ -57,7 +57,8 @@ BULK_READ = expect(RequestCode.RMQ_BULK_READ)
 
 def record(queue_offset: int, tags: str = "") -> bytearray:
     properties = encode_properties({"TAGS": tags})
-    return encode_record(topic="t", body=b"%d" % queue_offset, queue_offset=queue_offset, properties=properties)
+    place = {"queue_offset": queue_offset, "physical_offset": 1_000 * queue_offset}
+    return encode_record(topic="t", body=b"%d" % queue_offset, properties=properties, **place)
 
 
 def pull_answer(
