@@ -240,10 +240,18 @@ class MessageStore:
         return self._reader.read_bulk(topic, queue_id, queue_offset, end_offset, unchecked=unchecked, **wanted)
 
     def read_ranges(
-        self, ranges: Sequence[TopicRange], *, max_count: int, max_bytes: int, tag_codes: frozenset[int] | None = None
+        self,
+        ranges: Sequence[TopicRange],
+        *,
+        max_count: int,
+        max_bytes: int,
+        tag_codes: frozenset[int] | None = None,
+        unchecked: bool = False,
     ) -> FoundRanges:
         """Records of the first of these ranges, of any queues; see `RangeReader.read`."""
-        return self._storeys.range_reader.read(ranges, max_count=max_count, max_bytes=max_bytes, tag_codes=tag_codes)
+        return self._storeys.range_reader.read(
+            ranges, max_count=max_count, max_bytes=max_bytes, tag_codes=tag_codes, unchecked=unchecked
+        )
 
     def read_at_offsets(self, topic: str, queue_id: int, queue_offsets: Sequence[int]) -> Scattered | None:
         """The messages at these offsets of a queue, neighbours together; see `Reader.read_at_offsets`."""

@@ -88,7 +88,7 @@ class BulkReadHandlers:
                 max_bytes=self._max_bytes(header.maxBytes),
                 tag_codes=wanted.tag_codes,
                 record_filter=wanted.sql,
-                unchecked=bool(header.readerChecks) and not self._is_slave,  # whose log may be cut and written anew
+                unchecked=self._may_be_unchecked(header),
             )
         except OffsetMoved as error:
             low, high = error.next_offset, self._store.queues.max_offset(topic, queue_id)
@@ -116,6 +116,7 @@ class BulkReadHandlers:
             max_count=max(1, header.maxCount),
             max_bytes=self._max_bytes(header.maxBytes),
             tag_codes=wanted.tag_codes,
+            unchecked=self._may_be_unchecked(header),
         )
         count = len(found.sizes)
         self._stats.count_get(count)
@@ -149,6 +150,11 @@ class BulkReadHandlers:
                     raise
                 return ranges[:number]
         return ranges
+
+    def _may_be_unchecked(self, header: BulkReadRequestHeader | TopicsReadRequestHeader) -> bool:
+        """Whether records may go out as they lie. Those of a slave, whose log may be cut and written anew, might be
+        others when they leave."""
+        return bool(header.readerChecks) and not self._is_slave
 
     def _max_bytes(self, asked: int) -> int:
         return max(1, min(asked, self._max_read_bytes))

@@ -7,14 +7,15 @@ section 10) unless the caller gives one.
 
 from __future__ import annotations
 
-import logging
 import threading
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Unpack
 
+import msgspec
+
 from rmqspark.client.cluster.broker_line import BrokerLine
 from rmqspark.client.cluster.capabilities import capabilities_of
-from rmqspark.client.cluster.futures import after, at_hand, elsewhere, then
+from rmqspark.client.cluster.futures import after, then
 from rmqspark.client.cluster.pull_request import pull_header, pull_result
 from rmqspark.client.cluster.routes import HEADLESS_FRESH_MS
 from rmqspark.clock import SystemClock
@@ -22,7 +23,7 @@ from rmqspark.errors import NotFound, RequestTimeout
 from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.bodies.client import HeartbeatData, LockBatchBody, LockBatchResponseBody, Queue
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.headers.bulk import BulkReadRequestHeader, BulkSendRequestHeader
+from rmqspark.protocol.headers.bulk import BulkSendRequestHeader
 from rmqspark.protocol.headers.consume import (
     GetMaxOffsetRequestHeader,
     GetMinOffsetRequestHeader,
@@ -37,8 +38,6 @@ from rmqspark.protocol.headers.consume import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from concurrent.futures import Future
-
-    import msgspec
 
     from rmqspark.client.cluster.broker_line import Connect
     from rmqspark.client.cluster.bulk import BulkChunk, BulkReceipt, BulkWanted
@@ -57,8 +56,6 @@ LOCK_TIMEOUT_MS = 1_000
 PULL_TIMEOUT_MS = 10_000  # beyond the time the broker may hold a pull
 SUSPEND_MS = 15_000  # RocketMQ's brokerSuspendMaxTimeMillis
 
-_log = logging.getLogger(__name__)
-
 
 class BrokerClient:
     """One broker, by name."""
@@ -66,8 +63,8 @@ class BrokerClient:
     def __init__(self, name: str, connect: Connect, timeout_ms: int, clock: Clock | None = None) -> None:
         self.name = name
         self.timeout_ms = timeout_ms
-        self._clock = clock or SystemClock()
-        self._line = BrokerLine(name, connect, self._clock)
+        self.clock = clock or SystemClock()
+        self._line = BrokerLine(name, connect, self.clock)
         self._asked: _Asked | None = None
         self.begin_anew()
 
@@ -118,7 +115,7 @@ class BrokerClient:
 
     def _capabilities_of(self, connection: BlockingConnection) -> Future[Capabilities]:
         with self._asking:
-            now_ms = self._clock.monotonic_ms()
+            now_ms = self.clock.monotonic_ms()
             if self._asked is None or not self._asked.counts(connection, now_ms):
                 answer = connection.submit(RequestCode.RMQ_CAPABILITIES, timeout_ms=self.timeout_ms)
                 self._asked = _Asked(connection, then(answer, capabilities_of), now_ms)
@@ -173,31 +170,19 @@ class BrokerClient:
         OffsetMoved where `queue_offset` is below the queue's minimum; TopicRemade where the topic was deleted later
         than the caller knows of; NoPermission where the group may not consume.
         """
-        from rmqspark.client.cluster import bulk  # brings NumPy
+        from rmqspark.client.cluster import bulk  # brings NumPy, as the next one does
+        from rmqspark.client.cluster.in_place import made_sure_of
 
         header = bulk.read_header(self.name, topic, queue_id, queue_offset, end_offset, **wanted)
-        deadline_ms = self._clock.monotonic_ms() + bulk.TIMEOUT_MS
 
-        def or_asked_again(chunk: BulkChunk) -> Future[BulkChunk]:
-            if not header.readerChecks or bulk.are_in_place(header, chunk):
-                return at_hand(chunk)
-            _log.info(
-                "Not all that broker %s has sent of %s/%d from offset %d on is in place: it is asked to look at it.",
-                self.name,
-                topic,
-                queue_id,
-                queue_offset,
-            )
-            return elsewhere(lambda: self._bulk_read(bulk.without_reader_checks(header), deadline_ms))
+        def ask(reader_checks: bool, timeout_ms: int) -> Future[BulkChunk]:
+            asked = msgspec.structs.replace(header, readerChecks=reader_checks or None)
+            answer = self.submit(RequestCode.RMQ_BULK_READ, asked, timeout_ms=timeout_ms)
+            return then(answer, partial(bulk.bulk_chunk, header))
 
-        return after(self._bulk_read(header, deadline_ms), or_asked_again)
-
-    def _bulk_read(self, header: BulkReadRequestHeader, deadline_ms: int) -> Future[BulkChunk]:
-        from rmqspark.client.cluster import bulk  # brings NumPy
-
-        left_ms = max(1, deadline_ms - self._clock.monotonic_ms())
-        answer = self.submit(RequestCode.RMQ_BULK_READ, header, timeout_ms=left_ms)
-        return then(answer, partial(bulk.bulk_chunk, header))
+        if header.sql is not None:  # what an expression has chosen the broker has read
+            return ask(False, bulk.TIMEOUT_MS)
+        return made_sure_of(ask, partial(bulk.is_in_place, header), bulk.TIMEOUT_MS, self.clock)
 
     # --- offsets -----------------------------------------------------------------------------------------------------
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Required, TypedDict, Unpack
 
-import msgspec
 import numpy as np
 
+from rmqspark.client.cluster.in_place import are_in_place
 from rmqspark.errors import BodyError, OffsetMoved
-from rmqspark.protocol.buffers.spans import as_bytes, items_at
 from rmqspark.protocol.codes import ResponseCode
 from rmqspark.protocol.headers.bulk import BulkReadRequestHeader, BulkReadResponseHeader, BulkSendResponseHeader
-from rmqspark.protocol.records.record import MIN_RECORD_BYTES, PHYSICAL_OFFSET_AT, QUEUE_ID_AT, QUEUE_OFFSET_AT, SIZE_AT
+from rmqspark.protocol.records.record import MIN_RECORD_BYTES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -84,7 +83,6 @@ def read_header(
         wanted.get("sql"),
         wanted.get("topic_deleted_ms"),
         wanted.get("group"),
-        readerChecks=None if wanted.get("sql") else True,  # what SQL92 has chosen the broker has read
     )
 
 
@@ -111,27 +109,9 @@ def bulk_chunk(asked: BulkReadRequestHeader, response: Response) -> BulkChunk:
     )
 
 
-def are_in_place(asked: BulkReadRequestHeader, chunk: BulkChunk) -> bool:
-    """Whether records say of themselves that they are of the queue, by its number, and of the range that were asked
-    for, and lie one behind the other in the log."""
-    sizes = chunk.sizes
-    if not len(sizes):
-        return True
-    records, starts = as_bytes(chunk.records), np.cumsum(sizes, dtype=np.int64) - sizes
-    offsets = items_at(records, starts + QUEUE_OFFSET_AT, ">i8")
-    places = items_at(records, starts + PHYSICAL_OFFSET_AT, ">i8")
-    return bool(
-        (items_at(records, starts + SIZE_AT, ">i4") == sizes).all()
-        and (items_at(records, starts + QUEUE_ID_AT, ">i4") == asked.queueId).all()
-        and asked.queueOffset <= offsets[0] <= offsets[-1] < chunk.next_offset
-        and (offsets[1:] > offsets[:-1]).all()
-        and (places[1:] >= places[:-1] + sizes[:-1]).all()
-    )
-
-
-def without_reader_checks(asked: BulkReadRequestHeader) -> BulkReadRequestHeader:
-    """The same request, to be answered with records that the broker has looked at."""
-    return msgspec.structs.replace(asked, readerChecks=None)
+def is_in_place(asked: BulkReadRequestHeader, chunk: BulkChunk) -> bool:
+    """Whether all records of an answer are what was asked for, as they say themselves."""
+    return are_in_place(chunk.records, chunk.sizes, asked.queueId, asked.queueOffset, chunk.next_offset)
 
 
 def split_sizes(body: memoryview, count: int) -> tuple[NDArray[np.int32], memoryview]:

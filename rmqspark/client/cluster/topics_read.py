@@ -5,10 +5,14 @@ Layouts: `protocol/bulk/topic_ranges.py`. Needs NumPy at import.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from rmqspark.client.cluster.bulk import TIMEOUT_MS
 from rmqspark.client.cluster.futures import then
+from rmqspark.client.cluster.in_place import are_in_place, made_sure_of
 from rmqspark.errors import BodyError
 from rmqspark.protocol.bulk.topic_ranges import MAX_RANGES, decode_found, encode_ranges
 from rmqspark.protocol.codes import RequestCode
@@ -39,9 +43,24 @@ def topics_read(
     cannot be, and with what is wrong with the first range. `group` as in `bulk_read`.
     """
     asked = ranges[:MAX_RANGES]
-    header = TopicsReadRequestHeader(len(asked), max_count, max_bytes, tags, broker.name, group)
-    future = broker.submit(RequestCode.RMQ_TOPICS_READ, header, encode_ranges(asked), timeout_ms=TIMEOUT_MS)
-    return then(future, lambda response: _found(response, len(asked)))
+    body = encode_ranges(asked)
+
+    def ask(reader_checks: bool, timeout_ms: int) -> Future[FoundRanges]:
+        header = TopicsReadRequestHeader(
+            len(asked), max_count, max_bytes, tags, broker.name, group, reader_checks or None
+        )
+        answer = broker.submit(RequestCode.RMQ_TOPICS_READ, header, body, timeout_ms=timeout_ms)
+        return then(answer, lambda response: _found(response, len(asked)))
+
+    return made_sure_of(ask, partial(_is_in_place, asked), TIMEOUT_MS, broker.clock)
+
+
+def _is_in_place(asked: Sequence[TopicRange], found: FoundRanges) -> bool:
+    counts = found.counts
+    answered = asked[: len(counts)]
+    queue_ids = np.repeat([each.queue_id for each in answered], counts)
+    starts = np.repeat([each.start for each in answered], counts)
+    return are_in_place(found.records, found.sizes, queue_ids, starts, np.repeat(found.next_offsets, counts), counts)
 
 
 def _found(response: Response, asked: int) -> FoundRanges:

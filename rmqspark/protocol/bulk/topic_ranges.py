@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from rmqspark.protocol.commands.file_region import FileRegion, Part
+
 MAX_RANGES: Final = 1_000
 """Ranges that one request asks for at most."""
 
@@ -47,13 +49,15 @@ class TopicRange(NamedTuple):
 
 class FoundRanges(NamedTuple):
     """What was found in the first ranges: `counts` of `sizes` (int32) and records, back to back, are of each; where to
-    go on, and where each queue begins (int64). A range that starts below that brings nothing, and goes on there."""
+    go on, and where each queue begins (int64). A range that starts below that brings nothing, and goes on there. Of an
+    answer yet to be sent the records may be in `regions` of files instead."""
 
     next_offsets: NDArray[np.int64]
     min_offsets: NDArray[np.int64]
     counts: NDArray[np.int64]
     sizes: NDArray[np.int32]
     records: memoryview
+    regions: Sequence[FileRegion] = ()
 
 
 def encode_ranges(ranges: Sequence[TopicRange]) -> bytes:
@@ -81,11 +85,11 @@ def decode_ranges(body: memoryview, count: int) -> list[TopicRange]:
     return ranges
 
 
-def encode_found(found: FoundRanges) -> tuple[bytes, bytes, memoryview]:
+def encode_found(found: FoundRanges) -> tuple[Part, ...]:
     """The body of an answer, in pieces."""
     table = np.empty(len(found.counts), _FOUND)
     table["next_offset"], table["min_offset"], table["count"] = found.next_offsets, found.min_offsets, found.counts
-    return table.tobytes(), found.sizes.astype(_SIZE).tobytes(), found.records
+    return table.tobytes(), found.sizes.astype(_SIZE).tobytes(), *(found.regions or (found.records,))
 
 
 def decode_found(body: memoryview, range_count: int, record_count: int) -> FoundRanges:

@@ -110,7 +110,7 @@ class BulkReadResponseHeader(Header):
 
 class TopicsReadRequestHeader(Header):
     """RMQ_TOPICS_READ: the records of `ranges` ranges of any queues, as far as maxCount and maxBytes allow, at least
-    one (`topic_ranges.py`). `tags` and `group` as in RMQ_BULK_READ. Never waits."""
+    one (`topic_ranges.py`). `tags`, `group` and `readerChecks` as in RMQ_BULK_READ. Never waits."""
 
     ranges: Int32
     maxCount: Int32
@@ -118,6 +118,7 @@ class TopicsReadRequestHeader(Header):
     tags: str | None = None
     bname: str | None = None
     group: str | None = None
+    readerChecks: bool | None = None
 
 
 class TopicsReadResponseHeader(Header):

@@ -52,7 +52,7 @@ class LogRegion:
 
 
 def regions_of(log: SegmentLog, physical_offsets: Positions, sizes: Positions) -> list[LogRegion] | None:
-    """The runs that these records (one at least) make, in their order. None where they had better be copied: they are
+    """The runs that these records make, in their order. None where they had better be copied: they are
     few or scattered, or a run is not what its entries say. Raises DamagedFile where a file is missing."""
     ends = physical_offsets + sizes
     files = physical_offsets // log.segment_bytes

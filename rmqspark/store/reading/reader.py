@@ -177,7 +177,8 @@ class Reader:
             found = self._scan(queue, queue_offset, end, limits, record_filter)
         else:
             chosen = self._select(queue, queue_offset, end, limits, tag_codes)
-            if unchecked and (regions := self._regions(chosen)):
+            regions = regions_of(self._log.segments, chosen.physical_offsets, chosen.sizes) if unchecked else None
+            if regions is not None:
                 sizes = chosen.sizes.astype(np.int32)
                 return BulkReadResult(chosen.next_offset, low, high, sizes, memoryview(b""), regions)
             found = self._collect(chosen)
@@ -229,9 +230,6 @@ class Reader:
             queue, self._collector, lambda entries: rows_wanted(self._log, entries, None)[0], record_filter
         )
         return scan.run(start, end, limits)
-
-    def _regions(self, chosen: _Selection) -> Sequence[LogRegion] | None:
-        return regions_of(self._log.segments, chosen.physical_offsets, chosen.sizes) if len(chosen.sizes) else None
 
     def _collect(self, chosen: _Selection) -> Found:
         if not len(chosen.sizes):  # as mostly for those who wait for a rare tag

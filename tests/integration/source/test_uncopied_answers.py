@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from rmqspark.client.admin import AdminClient
-from rmqspark.client.cluster import bulk
+from rmqspark.client.cluster import bulk, in_place, topics_read
 from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.client.producer import Producer
 from rmqspark.client.pull_consumer import PullConsumer
 from rmqspark.errors import DataLoss
 from rmqspark.model import Message, MessageQueue
+from rmqspark.protocol.bulk.topic_ranges import TopicRange
 from rmqspark.protocol.codes import ResponseCode
 from rmqspark.protocol.records.message_id import parse_offset_msg_id
 from rmqspark.protocol.records.record import PHYSICAL_OFFSET_AT, SIZE_AT
+from rmqspark.protocol.records.record_batch import RecordBatch
 from rmqspark.source.options import RetryPolicy
 from rmqspark.source.queue_range import QueueRange
 from rmqspark.source.task_options import TaskOptions
@@ -28,8 +30,6 @@ from ..replication.test_replicas import QUICK, end_offset, has_topic, wait_until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqspark.client.cluster.bulk import BulkChunk
-    from rmqspark.protocol.headers.bulk import BulkReadRequestHeader
     from rmqspark.testing import LocalCluster
 
 pytestmark = pytest.mark.integration
@@ -50,13 +50,14 @@ def one() -> Iterator[LocalCluster]:
 def looks(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """What a reader has found when it looked into an answer."""
     seen: list[bool] = []
-    look = bulk.are_in_place
+    look = in_place.are_in_place
 
-    def noted(asked: BulkReadRequestHeader, chunk: BulkChunk) -> bool:
-        seen.append(look(asked, chunk))
+    def noted(*given: Any) -> bool:
+        seen.append(look(*given))
         return seen[-1]
 
-    monkeypatch.setattr(bulk, "are_in_place", noted)
+    for module in (bulk, topics_read):
+        monkeypatch.setattr(module, "are_in_place", noted)
     return seen
 
 
@@ -118,6 +119,27 @@ def test_a_damaged_head_is_stepped_over(one: LocalCluster, looks: list[bool], fi
         read(one, tolerant=False)
     assert read(one, tolerant=True) == [number for number in range(COUNT) if number != DAMAGED]
     assert looks == [False, False]
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_ranges_that_are_read_together(
+    one: LocalCluster, looks: list[bool], uncopied: list[int], is_damaged: bool
+) -> None:
+    """What a damaged message is among is read by the broker, and comes without it."""
+    places = fill(one)
+    if is_damaged:
+        damage(one, places[DAMAGED] + SIZE_AT + 3)
+    ranges = [TopicRange("orders", 0, *bounds) for bounds in [(0, 20), (20, 20), (20, COUNT)]]
+    with ClusterClient(one.namesrv) as client:
+        asked = topics_read.topics_read(client.broker("broker-a"), ranges, max_count=COUNT, max_bytes=4 << 20)
+        found = asked.result(60)
+    assert found.counts.tolist() == [20, 0, COUNT - 20 - is_damaged]
+    assert RecordBatch.from_sizes(found.records, found.sizes).queue_offsets.tolist() == [
+        number for number in range(COUNT) if not is_damaged or number != DAMAGED
+    ]
+    assert looks == [not is_damaged]
+    assert uncopied
 
 
 @pytest.mark.faults

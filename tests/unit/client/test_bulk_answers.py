@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rmqspark.client.cluster.bulk import BulkChunk, are_in_place, read_header
+from rmqspark.client.cluster.bulk import BulkChunk, is_in_place, read_header
 from rmqspark.client.cluster.cluster_client import ClusterClient
+from rmqspark.client.cluster.in_place import are_in_place
 from rmqspark.errors import ConnectionLost, FlushTimeout, NotWritable, RmqError
 from rmqspark.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 from rmqspark.protocol.codes import RequestCode, ResponseCode
@@ -63,8 +64,8 @@ def chunk_of(records: bytearray, starts: list[int], next_offset: int = 20) -> Bu
 def test_records_in_their_places(bodies: tuple[bytes, ...]) -> None:
     """Messages of the queue, in its order, some of which a filter has passed over, with others between them."""
     records, starts = records_of_bodies(*bodies)
-    assert are_in_place(ASKED, chunk_of(records, starts))
-    assert are_in_place(ASKED, chunk_of(bytearray(), []))
+    assert is_in_place(ASKED, chunk_of(records, starts))
+    assert is_in_place(ASKED, chunk_of(bytearray(), []))
 
 
 @pytest.mark.parametrize("bodies", [(b"a", b"b", b"c", b"d"), (b"a", b"bb", b"ccc", b"d")])
@@ -86,4 +87,26 @@ def test_records_that_are_not(bodies: tuple[bytes, ...], number: int, field_at: 
     """One byte in one head makes the difference."""
     records, starts = records_of_bodies(*bodies)
     records[starts[number] + field_at] = (records[starts[number] + field_at] + change) % 256
-    assert not are_in_place(ASKED, chunk_of(records, starts))
+    assert not is_in_place(ASKED, chunk_of(records, starts))
+
+
+def several(*records: bytearray) -> tuple[memoryview, np.ndarray]:
+    return memoryview(b"".join(records)), np.array([len(record) for record in records], np.int32)
+
+
+def test_records_of_several_queues() -> None:
+    """Each queue begins anew, anywhere in the log; a range may have brought nothing."""
+    records = [
+        encode_record(topic="t", queue_id=queue_id, body=b"x", queue_offset=queue_offset, physical_offset=place)
+        for queue_id, queue_offset, place in [(3, 10, 900), (3, 11, 2000), (1, 5, 0), (2, 0, 500), (2, 7, 700)]
+    ]
+    counts = np.array([0, 2, 0, 1, 2, 0])
+    queue_ids, starts, ends = (
+        np.repeat(each, counts) for each in ([9, 3, 9, 1, 2, 9], [0, 10, 0, 5, 0, 0], [9, 12, 9, 6, 8, 9])
+    )
+    assert are_in_place(*several(*records), queue_ids, starts, ends, counts)
+    assert not are_in_place(*several(*records), queue_ids, starts, ends)
+    for one, other in ((0, 1), (2, 3), (3, 4)):
+        swapped = [*records]
+        swapped[one], swapped[other] = swapped[other], swapped[one]
+        assert not are_in_place(*several(*swapped), queue_ids, starts, ends, counts)

@@ -102,7 +102,8 @@ class Broker:
 
     def record(self, topic: str, offset: int) -> bytes:
         properties = encode_properties({"TAGS": self.tags[topic]})
-        return bytes(encode_record(topic=topic, body=b"x", properties=properties, queue_offset=offset))
+        place = {"queue_offset": offset, "physical_offset": 1_000 * offset}
+        return bytes(encode_record(topic=topic, body=b"x", properties=properties, **place))
 
     def bulk_read(self, *_: object, **__: object) -> Future[Any]:
         """Nobody reads a queue alone here; it is enough to know that it was tried."""

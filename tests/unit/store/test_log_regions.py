@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rmqspark.protocol.bulk.topic_ranges import TopicRange, encode_found
+from rmqspark.protocol.commands.file_region import in_memory
 from rmqspark.protocol.records.record import encode_record
 from rmqspark.store.config import StoreConfig
 from rmqspark.store.draft import Draft
@@ -116,6 +118,36 @@ def test_a_file_that_could_not_be_read() -> None:
         region.read()
     assert not read(bench, unchecked=True).regions
     assert bytes_of(read(bench, unchecked=True)) == bytes(read(bench, unchecked=False).body)
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2), st.integers(1, 90), st.sampled_from([10, KIB, 9 * KIB])), min_size=1, max_size=8
+    ),
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 60), st.integers(0, 200)), min_size=1, max_size=4),
+    st.sampled_from([1, 90 * KIB, 300 * KIB, EVERYTHING]),
+)
+def test_ranges_of_many_queues_are_the_same_either_way(
+    runs: list[tuple[int, int, int]], asked: list[tuple[int, int, int]], max_bytes: int
+) -> None:
+    """Read together, too."""
+    bench = filled(*runs)
+    ranges = [TopicRange("t", queue_id, start, start + length) for queue_id, start, length in asked]
+    told, copied = (
+        bench.store.read_ranges(ranges, max_count=1 << 20, max_bytes=max_bytes, unchecked=unchecked)
+        for unchecked in (True, False)
+    )
+    assert b"".join(bytes(part) for part in in_memory(encode_found(told))) == b"".join(map(bytes, encode_found(copied)))
+
+
+def test_ranges_of_many_queues_are_regions() -> None:
+    """Where each queue's messages lie together."""
+    bench = filled((0, 90, KIB), (1, 90, KIB), (0, 40, KIB))
+    found = bench.store.read_ranges(
+        [TopicRange("t", 1, 0, 90), TopicRange("t", 0, 10, 80)], max_count=999, max_bytes=EVERYTHING, unchecked=True
+    )
+    assert [len(region) for region in found.regions] == [int(found.sizes[:90].sum()), int(found.sizes[90:].sum())]
+    assert not found.records
 
 
 @pytest.mark.parametrize("damaged", [0, 99])
