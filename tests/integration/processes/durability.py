@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 WRITES = ("pwrite64", "pwritev", "pwritev2")
 SYNCS = ("fsync", "fdatasync")
-REPLIES = ("write", "writev", "sendto", "sendmsg")
+UNCOPIED = "sendfile"
+REPLIES = ("write", "writev", "sendto", "sendmsg", UNCOPIED)
 TRACED = (*WRITES, *SYNCS, *REPLIES)
 _SIZE_AND_MAGIC = Struct(">iI")
 
@@ -66,12 +67,17 @@ class _Stream:
 
     def feed(self, call: Call) -> Iterator[Acknowledgement]:
         begun = self._begun if self._decoder.buffered_bytes else call.begun
-        for frame in self._decoder.feed(call.data):
+        for frame in self._decoder.feed(_said(call)):
             command = decode_command(split_frame(frame))
             if command.is_response and command.code == ResponseCode.SUCCESS:
                 yield from _acknowledged(begun, command.fields)
             begun = call.begun
         self._begun = begun
+
+
+def _said(call: Call) -> bytes:
+    """What went out. Of a file's bytes that is messages, in the answer to a read, and any others will do."""
+    return bytes(max(0, call.result or 0)) if call.name == UNCOPIED else call.data
 
 
 def _acknowledged(begun: int, fields: dict[str, str]) -> Iterator[Acknowledgement]:

@@ -60,6 +60,10 @@ class Trace:
     def say(self, data: bytes, connection: str = CLIENT) -> None:
         self.add(1, f"write(9<{connection}>, {quoted(data)}, {len(data)}) = {len(data)}")
 
+    def uncopied(self, taken: int) -> None:
+        outcome = f"[0] => [{taken}], 60) = {taken}" if taken >= 0 else "[60], 60) = -1 EAGAIN (Try again)"
+        self.add(1, f"sendfile(9<{CLIENT}>, 5<{self._path(0)}>, {outcome}")
+
     def add(self, thread: int, text: str) -> None:
         self.lines.append(f"{thread}  {text}\n")
 
@@ -95,6 +99,17 @@ def bulk_reply(physical_offset: int, count: int) -> bytes:
 @pytest.fixture
 def trace(tmp_path: Path) -> Trace:
     return Trace(tmp_path)
+
+
+def test_an_answer_behind_one_that_lies_in_a_file(trace: Trace) -> None:
+    """What went from the log to the socket is a part of what was said, though no call was given its bytes."""
+    head, body = b"".join(encode_response(8, 0, body=bytes(100))), 60
+    trace.write(0)
+    trace.say(head[:-100] + bytes(40))
+    trace.uncopied(body)
+    trace.uncopied(-1)
+    trace.answer(0)
+    assert trace.premature == [(0,)]
 
 
 def test_written_synced_answered(trace: Trace) -> None:
