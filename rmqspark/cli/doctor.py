@@ -138,7 +138,7 @@ def _worker_interpreter() -> Iterator[Finding]:
     """Spark starts Python workers with PYSPARK_PYTHON, else `python3` on PATH: not with this environment's."""
     if find_spec("pyspark") is None:
         return
-    chosen = os.environ.get("PYSPARK_PYTHON") or shutil.which("python3") or "python3"
+    chosen = _python_of_workers()
     tried = probe([chosen, "-c", "import rmqspark, pyarrow, sys; print(sys.version_info[:2])"])
     last_line = tried.said.strip().splitlines()[-1:] or ["it says nothing"]
     remedy = f"export PYSPARK_PYTHON={sys.executable}"
@@ -151,17 +151,32 @@ def _worker_interpreter() -> Iterator[Finding]:
         yield Finding("PYSPARK_PYTHON", "ok", chosen)
 
 
+def _python_of_workers() -> str:
+    return os.environ.get("PYSPARK_PYTHON") or shutil.which("python3") or "python3"
+
+
 def _pyspark_zip() -> Iterator[Finding]:
     from rmqspark.cli.machine.pyspark_zip import is_compiled, pyspark_zip
 
     file = pyspark_zip()
     if file is None:
         return
-    if is_compiled(file):
+    if _is_passed_over(file):
+        yield Finding("pyspark.zip", "ok", f"{file}, passed over for the package that it lies in, which is compiled")
+    elif is_compiled(file):
         yield Finding("pyspark.zip", "ok", f"{file}, with compiled modules")
     else:
         story = f"{file}, without compiled modules: Spark's Python processes start more slowly"
         yield Finding("pyspark.zip", "ok", story, "rmq doctor --compile-pyspark")
+
+
+def _is_passed_over(file: Path) -> bool:
+    """Whether workers take the PySpark of this home from outside of the file (`rmqspark_start.py`)."""
+    asked = "from importlib.util import find_spec; print(find_spec('pyspark').origin)"
+    path = os.pathsep.join(filter(None, (str(file.absolute()), os.environ.get("PYTHONPATH"))))  # as Spark has it
+    tried = probe([_python_of_workers(), "-c", asked], PYTHONPATH=path)
+    origin = Path((tried.said.strip().splitlines() or [""])[-1])
+    return tried.succeeded and origin.parent.is_dir() and origin.parent.samefile(file.parents[2])
 
 
 def _compile_pyspark() -> None:

@@ -12,6 +12,7 @@ import threading
 from typing import Any
 
 from pyspark.sql import SparkSession
+from pyspark.sql.functions import udf
 
 import rmqspark.spark
 from rmqspark.source.lag import LagListener
@@ -45,6 +46,13 @@ def session(kind: str, events: str) -> SparkSession:
     return SparkSession.builder.master("local-cluster[1,2,1024]").config(map=small | local).getOrCreate()
 
 
+def place_of_pyspark(_: int) -> str:
+    """For a worker to say."""
+    import pyspark
+
+    return pyspark.__file__
+
+
 def main(kind: str, namesrv: str, source: str, target: str, checkpoint: str, events: str) -> None:
     spark = session(kind, events)
     listener = ToldListener(namesrv)
@@ -56,7 +64,8 @@ def main(kind: str, namesrv: str, source: str, target: str, checkpoint: str, eve
     ended = bool(query.awaitTermination(PATIENCE_S)) and listener.of_the_end.wait(PATIENCE_S)
     rmqspark.spark.register(spark, "view", source, namesrv=namesrv, **KEYS)
     selected = sorted(row.body for row in spark.sql("SELECT cast(body AS string) AS body FROM view").collect())
-    print(json.dumps({"ended": ended, "selected": selected}))
+    (pyspark_of_workers,) = spark.range(1).select(udf(place_of_pyspark)("id")).first() or ("",)
+    print(json.dumps({"ended": ended, "selected": selected, "pyspark_of_workers": pyspark_of_workers}))
     spark.streams.removeListener(listener)
     spark.stop()
 

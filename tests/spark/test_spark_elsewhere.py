@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyspark
 import pytest
 
 from rmqspark.client.cluster.cluster_client import ClusterClient
@@ -35,7 +36,7 @@ without_connect = pytest.mark.skipif(
 @pytest.mark.parametrize("kind", ["local-cluster", pytest.param("connect", marks=without_connect)])
 def test_a_query_elsewhere(topic: Topic, other: Topic, mq: LocalCluster, tmp_path: Path, kind: str) -> None:
     """A batch read of a view, a stream that writes exactly once, and its listener do what they do in one process; their
-    secrets are in no log."""
+    secrets are in no log. And their workers take PySpark as it is installed, not out of Spark's zip file."""
     topic.send("a", "b", "c")
     (tmp_path / "events").mkdir()
     places = [str(tmp_path / "checkpoint"), str(tmp_path / "events")]
@@ -47,7 +48,7 @@ def test_a_query_elsewhere(topic: Topic, other: Topic, mq: LocalCluster, tmp_pat
         done = subprocess.run(words, stdout=subprocess.PIPE, stderr=log, env=environment, cwd=tmp_path)
     assert done.returncode == 0, (tmp_path / "log").read_text(errors="replace")[-6000:]
     found = json.loads(done.stdout.splitlines()[-1])
-    assert found == {"ended": True, "selected": ["a", "b", "c"]}
+    assert found == {"ended": True, "selected": ["a", "b", "c"], "pyspark_of_workers": pyspark.__file__}
     assert other.bodies() == ["a", "b", "c"]
     with ClusterClient(mq.namesrv) as client:
         (known,) = [seen.known for seen in seen_queries(client) if seen.known.report and kind in seen.known.report.name]

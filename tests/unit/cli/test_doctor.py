@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import pyspark
 
 from rmqspark.cli.doctor import FOR_SPARK, examine
 from rmqspark.cli.machine import admin_libraries
@@ -38,6 +42,29 @@ def test_java_is_found_by_who_has_no_home(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     monkeypatch.setenv("HOME", str(tmp_path / "gone"))
     assert find_java() == Java(good=True, story=f"17 ({java})")
+
+
+def story_of_the_zip(store: Path) -> tuple[str, str]:
+    found = {finding.subject: finding for finding in examine("127.0.0.1:1", store)}
+    return found["pyspark.zip"].detail, found["pyspark.zip"].remedy
+
+
+def test_whether_pyspark_has_to_be_compiled_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What pip has installed is passed over to, by whatever word it is named; another home's file has to be mended."""
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    home = Path(pyspark.__file__).parent
+    file = Path("python", "lib", "pyspark.zip")
+    assert story_of_the_zip(tmp_path) == (
+        f"{home / file}, passed over for the package that it lies in, which is compiled",
+        "",
+    )
+    (tmp_path / file.parent).mkdir(parents=True)
+    shutil.copy(home / file, tmp_path / file)
+    monkeypatch.chdir(tmp_path.parent)
+    monkeypatch.setenv("SPARK_HOME", tmp_path.name)
+    uncompiled = "without compiled modules: Spark's Python processes start more slowly"
+    assert story_of_the_zip(tmp_path) == (f"{tmp_path.name / file}, {uncompiled}", "rmq doctor --compile-pyspark")
 
 
 def test_what_rest_and_console_lack_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
