@@ -171,7 +171,7 @@ def _pyspark_zip() -> Iterator[Finding]:
 
 
 def _is_passed_over(file: Path) -> bool:
-    """Whether workers take the PySpark of this home from outside of the file (`rmqspark_start.py`)."""
+    """Whether workers take the PySpark of this home from outside of the file (`rmqspark_start`)."""
     asked = "from importlib.util import find_spec; print(find_spec('pyspark').origin)"
     path = os.pathsep.join(filter(None, (str(file.absolute()), os.environ.get("PYTHONPATH"))))  # as Spark has it
     tried = probe([_python_of_workers(), "-c", asked], PYTHONPATH=path)
