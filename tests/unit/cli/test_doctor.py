@@ -50,7 +50,7 @@ def story_of_the_zip(store: Path) -> tuple[str, str]:
 
 
 def test_whether_pyspark_has_to_be_compiled_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What pip has installed is passed over to, by whatever word it is named; another home's file has to be mended."""
+    """What pip has installed needs nothing; the file of another home is to be mended, by whatever path it is named."""
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     monkeypatch.delenv("SPARK_HOME", raising=False)
     home = Path(pyspark.__file__).parent
