@@ -34,8 +34,9 @@ def prefer_installed(path: list[str]) -> None:
 def _compiled(package: str, path: list[str]) -> str | None:
     """The directory of a package that this path leads to, if Python has compiled it there."""
     spec = PathFinder.find_spec(package, path)
-    is_compiled = spec is not None and spec.cached is not None and os.path.exists(spec.cached)
-    return os.path.dirname(spec.origin) if is_compiled and spec is not None and spec.origin is not None else None
+    if spec is None or spec.origin is None or spec.cached is None or not os.path.exists(spec.cached):
+        return None
+    return os.path.dirname(spec.origin)
 
 
 def _is_same(directory: str, other: str) -> bool:
