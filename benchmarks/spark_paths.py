@@ -120,6 +120,7 @@ def servers(namesrv: str | None) -> Iterator[str]:
         return
     from subprocess import DEVNULL, Popen
 
+    let_modules_be_compiled()
     with tempfile.TemporaryDirectory(prefix="rmq-bench-") as store:
         ports = ["--namesrv-port", "0", "--broker-port", "0", "--no-admin"]
         process = Popen([sys.executable, "-m", "rmqspark", "up", "--store", store, *ports], stdout=DEVNULL)
@@ -152,8 +153,15 @@ def endpoint(file: Path, process: Any) -> str:
     return str(json.loads(file.read_text())["namesrv"])
 
 
+def let_modules_be_compiled() -> None:
+    """An installed package is compiled, a working copy where Python may write what it compiled. If it may not, every
+    process that Spark starts compiles all that it imports of ours, some 0.2 s of each query."""
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
 def session(settings: Mapping[str, str] | None = None) -> SparkSession:
     """Spark with two cores, quiet, on loopback alone; `settings` are more of its own."""
+    let_modules_be_compiled()
     os.environ["PYSPARK_PYTHON"] = sys.executable
     paths = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)  # workers import data sources of benchmarks
