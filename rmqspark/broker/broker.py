@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from rmqspark.entropy import Entropy
     from rmqspark.remoting.limits import Limits
     from rmqspark.store.appending.beside import Begin, Work
-    from rmqspark.store.appending.warming import WarmingPlan
+    from rmqspark.store.appending.warming import Ahead
     from rmqspark.store.config import StoreConfig
     from rmqspark.store.files import FileSystem
 
@@ -165,7 +165,7 @@ class Broker:
             given.store_dir, given.store_config, files=self._files, clock=given.clock, entropy=given.entropy
         )
         running.callback(store.close)
-        store.warm_with(_warm)
+        store.work_ahead(_begin)
         store.write_beside(self._write_beside or _a_thread(running))
         return store
 
@@ -189,7 +189,10 @@ def _exporter_of(config: BrokerConfig, metrics: BrokerMetrics) -> Exporter:
     return Exporter(metrics.text, host=host, port=config.metrics_prom_exporter_port, insecure=config.insecure)
 
 
-def _warm(plan: WarmingPlan) -> None:
-    """Runs it in a thread. Where none can be had it is left out: what has just been appended is stored all the same."""
+def _begin(ahead: Ahead) -> Work:
+    """Runs it in a thread. Where none can be had it is left out, unless somebody waits for it: what has just been
+    appended is stored all the same."""
+    once = Once(ahead.run)
     with suppress(RuntimeError):
-        asyncio.get_running_loop().run_in_executor(None, plan.run)
+        asyncio.get_running_loop().run_in_executor(None, once)
+    return once

@@ -14,7 +14,8 @@ Three promises the rest of the store builds on:
 * A failed `fsync` is final: the kernel may have marked the pages clean, so calling it again proves nothing
   (reliability, G6). Whoever sees it stops writing.
 
-Nothing here takes locks or starts threads. `File.fsync` may be called from another thread than the file's owner.
+Nothing here takes locks or starts threads. `File.fsync`, `warm` and `reserve` may be called from another thread than
+the file's owner, and so may a file be made that nobody else has to do with (`next_file.py`).
 """
 
 from __future__ import annotations

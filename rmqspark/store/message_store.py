@@ -1,6 +1,7 @@
 """The message store: what may be asked of a store, each thing answered by the storey that it is about (`storeys.py`).
 
-It belongs to one thread; only `FlushPlan.run` may be called from another. README.md beside it has the tour.
+It belongs to one thread; only what it gives away to be done may be done on another: `FlushPlan.run`, large writes
+(`beside.py`), what comes ahead of need (`warming.py`). README.md beside it has the tour.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from rmqspark.entropy import Entropy
     from rmqspark.protocol.bulk.topic_ranges import FoundRanges, TopicRange
     from rmqspark.store.appending.beside import Begin
-    from rmqspark.store.appending.warming import WarmingPlan
+    from rmqspark.store.appending.warming import BeginAhead
     from rmqspark.store.config import StoreConfig
     from rmqspark.store.dispatcher import OnReadable
     from rmqspark.store.draft import Appended, BulkAppended, Draft
@@ -147,9 +148,9 @@ class MessageStore:
         """Calls `on_readable` with what it has raised an error for, if anything. Raises what it raises."""
         self._dispatcher.tell()
 
-    def warm_with(self, call: Callable[[WarmingPlan], object]) -> None:
-        """Has `call` see to it that each plan runs, on whichever thread (`warming.py`)."""
-        self.writer.on_warming = call
+    def work_ahead(self, begin: BeginAhead) -> None:
+        """Has what is done ahead of need done by whom `begin` asks (`warming.py`)."""
+        self.writer.ahead = begin
 
     def write_beside(self, begin: Begin) -> None:
         """Has large appends written by whom `begin` asks (`beside.py`)."""

@@ -147,12 +147,14 @@ class Storeys:
 
     def make_all_durable(self) -> None:
         """So that the next opening has nothing to do, where the disk has not failed. Raises OSError."""
+        self.log.segments.stop_next()
         if self.gate.has_failed or self.flusher.is_busy:
             return
         self.log.clear_tail()  # or the next start would believe what was refused
         self._flush_to_disk()
         if self.index is not None:
             self.index.close()
+        self.log.segments.remove_next()
         if self.checkpoint_file.current.recovery_offset == self.log.end_offset:
             run_marker.mark_closed(self.files)
 

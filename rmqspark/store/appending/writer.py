@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from rmqspark.store.appending.made_records import MadeRecords
     from rmqspark.store.appending.single_tables import SingleTable, StoredTable
     from rmqspark.store.appending.singles import Places, Single
-    from rmqspark.store.appending.warming import WarmingPlan
+    from rmqspark.store.appending.warming import BeginAhead
     from rmqspark.store.appending.write_gate import WriteGate
     from rmqspark.store.config import StoreConfig
     from rmqspark.store.dispatcher import Dispatcher, Queued
@@ -84,7 +84,7 @@ class Writer:
         self.store_timestamp_ms = 0  # of the newest record
         self._room = Room()
         self.beside: Begin = at_once
-        self.on_warming: Callable[[WarmingPlan], object] | None = None
+        self.ahead: BeginAhead | None = None
 
     def append(
         self, drafts: Sequence[Draft], *, together: bool = False, again: bool = False, makes_room: bool = False
@@ -312,5 +312,5 @@ class Writer:
         self._dispatcher.submit(Dispatch(self._log.end_offset, now_ms, queued, add_to_index))
         self.dispatch_safe()
         is_due = self._log.end_offset >= self._warming.due_offset
-        if is_due and self.on_warming is not None and (plan := self._warming.begin()) is not None:
-            self.on_warming(plan)
+        if is_due and self.ahead is not None and (due := self._warming.begin()) is not None:
+            due.begin(self.ahead)

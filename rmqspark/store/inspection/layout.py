@@ -7,7 +7,7 @@ others; what was cut reads as zeros and is found as damage.
 from __future__ import annotations
 
 import re
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqspark.store.config import CONSUME_QUEUE_ENTRY_BYTES, StoreConfig
@@ -99,10 +99,13 @@ def _queues(files: FileSystem) -> Iterable[tuple[str, int]]:
 
 def segment_files(files: FileSystem, directory: str) -> list[SegmentFile]:
     """The segments of a directory, in order; none where it is not there."""
-    names = [name for name in _names(files, directory) if _SEGMENT.fullmatch(name)]
-    return [
-        SegmentFile(path, int(path[-20:]), _size(files, path)) for path in (f"{directory}/{name}" for name in names)
-    ]
+    found = []
+    for name in _names(files, directory):
+        if _SEGMENT.fullmatch(name):
+            path = f"{directory}/{name}"
+            with suppress(FileNotFoundError):  # its owner has removed it since it was listed
+                found.append(SegmentFile(path, int(name), _size(files, path)))
+    return found
 
 
 def length_of(segments: list[SegmentFile], usual: int, unit: int) -> int:

@@ -10,7 +10,7 @@ segment is clean if the count is still the same. So writes may go on while anoth
 from __future__ import annotations
 
 import sys
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -155,6 +155,14 @@ class NewNames(NamedTuple):
                 self.files.sync_directory(directory)
 
 
+def make_file(files: FileSystem, path: str, length: int, *, reserve: bool) -> None:
+    """Makes a file of full length, sparse or with all its room on disk. May be called from any thread."""
+    with closing(files.open(path, create=True)) as file:
+        file.truncate(length)
+        if reserve:
+            file.reserve(0, length)
+
+
 class SegmentFiles:
     """The open files of one kind of segments. Where `capacity` are open, one more takes the place of the one that has
     been clean for longest.
@@ -193,12 +201,12 @@ class SegmentFiles:
         note_name = self._note_name if self._names_wait else self._files.sync_directory
         directory = path.rpartition("/")[0]
         make_directories(self._files, directory, note_name)
-        self._make(path, length, reserve=False)
+        make_file(self._files, path, length, reserve=False)
         note_name(directory)
 
     def make(self, path: str, length: int, *, reserve: bool) -> None:
         """Makes a file of full length, sparse or with all its room on disk; its name is durable when this returns."""
-        self._make(path, length, reserve=reserve)
+        make_file(self._files, path, length, reserve=reserve)
         self._files.sync_directory(path.rpartition("/")[0])
 
     def begin_names(self) -> NewNames:
@@ -209,15 +217,6 @@ class SegmentFiles:
 
     def _note_name(self, directory: str) -> None:
         self._new_names[directory] = None
-
-    def _make(self, path: str, length: int, *, reserve: bool) -> None:
-        file = self._files.open(path, create=True)
-        try:
-            file.truncate(length)
-            if reserve:
-                file.reserve(0, length)
-        finally:
-            file.close()
 
     def opened(self, segment: Segment) -> File:
         """Opens a segment's file; where many are open, another is closed."""

@@ -11,6 +11,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from rmqspark.errors import DamagedFile, StoreError
+from rmqspark.store.log.next_file import NextFile
 from rmqspark.store.log.segment import Segment, SegmentFiles
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ class SegmentLog:
         self._segment_files = segment_files
         self._segments: dict[int, Segment] = {}  # by base, ascending; a damaged store may lack one in the middle
         self._short: list[str] = []  # paths of files that lost their end
+        self._next: NextFile | None = None
         self.directory = directory
         self.segment_bytes = segment_bytes
 
@@ -48,7 +50,10 @@ class SegmentLog:
 
     def _load_one(self, name: str) -> None:
         path, base = f"{self.directory}/{name}", int(name)
-        file = self._files.open(path)
+        try:
+            file = self._files.open(path)
+        except FileNotFoundError:  # its owner has removed it since it was listed
+            return
         try:
             size = file.size()
             if base % self.segment_bytes or size > self.segment_bytes:
@@ -167,6 +172,7 @@ class SegmentLog:
     def cut(self, position: int) -> None:
         """Makes everything from `position` on read as zeros, durably, and deletes the segments that begin behind it.
         Without that, bytes of discarded records could pass for new ones (reliability, G3)."""
+        self.remove_next()
         for segment in reversed(list(self)):
             if segment.base > position:
                 self._remove(segment)
@@ -188,16 +194,55 @@ class SegmentLog:
 
     def clear(self) -> None:
         """Deletes all segments; the directory stays."""
+        self.remove_next()
         for segment in self:
             self._remove(segment)
 
+    # --- the file behind the newest one
+
+    @property
+    def has_next(self) -> bool:
+        """Whether somebody was told to make it."""
+        return self._next is not None
+
+    def begin_next(self) -> NextFile:
+        """It is to be made by whoever runs this, and is found made when it is needed."""
+        self._next = NextFile(self._files, self._path(self.capacity_end), self.segment_bytes)
+        return self._next
+
+    def stop_next(self) -> None:
+        """Nobody is making it any more when this returns, and nobody will: the directory may be another's then."""
+        if self._next is not None:
+            self._next.stop()
+
+    def remove_next(self) -> None:
+        """It is not needed, now that the log is closed or ends elsewhere. Raises OSError."""
+        if self._next is not None:
+            self._next.stop()
+            self._next.remove()
+            self._next = None
+
+    def _is_made_ahead(self, path: str) -> bool:
+        if self._next is None:
+            return False
+        if self._next.path != path:
+            self.remove_next()
+            return False
+        made, self._next = self._next, None
+        return made.take()
+
+    # ---
+
+    def _path(self, base: int) -> str:
+        return f"{self.directory}/{base:020d}"
+
     def _make(self, base: int) -> Segment:
-        path = f"{self.directory}/{base:020d}"
-        if self._segments:
+        path = self._path(base)
+        if not self._segments:
+            self._segment_files.make_first(path, self.segment_bytes)
+        elif not self._is_made_ahead(path):
             follows_a_full_one = self.capacity_end == base  # so this one will be filled, too
             self._segment_files.make(path, self.segment_bytes, reserve=follows_a_full_one)
-        else:
-            self._segment_files.make_first(path, self.segment_bytes)
         segment = Segment(self._segment_files, path, base, self.segment_bytes)
         self._segments[base] = segment
         return segment

@@ -20,7 +20,8 @@ from rmqspark.store.identity import StoreIdentity
 from rmqspark.store.index.index import Index
 from rmqspark.store.json_table import JsonTable
 from rmqspark.store.log.commit_log import CommitLog
-from rmqspark.store.log.segment import Segment, SegmentFiles, SyncTarget
+from rmqspark.store.log.next_file import NextFile
+from rmqspark.store.log.segment import Segment, SegmentFiles, SyncTarget, make_file
 from rmqspark.store.log.segment_log import SegmentLog
 from rmqspark.store.queues.consume_queue import ConsumeQueue
 from rmqspark.store.queues.consume_queues import ConsumeQueues
@@ -41,21 +42,22 @@ class Change(NamedTuple):
 
 
 class PlantedBug(NamedTuple):
-    """`lesson` is who has shipped it; `seed` begins a run that meets it early, of the model or, with `in_sweep`, of the
-    crash points."""
+    """`lesson` is who has shipped it; `seed` begins a run that meets it early, of the model (where `makes_files_ahead`,
+    of the one that does) or, with `in_sweep`, of the crash points."""
 
     name: str
     lesson: str
     seed: int
     change: Change
     in_sweep: bool = False
+    makes_files_ahead: bool = False
 
     def plant(self, patch: pytest.MonkeyPatch) -> None:
         patch.setattr(*self.change)
 
 
-def _bug(name: str, lesson: str, seed: int, *change: Any, in_sweep: bool = False) -> PlantedBug:
-    return PlantedBug(name, lesson, seed, Change(*change), in_sweep)
+def _bug(name: str, lesson: str, seed: int, *change: Any, **how: bool) -> PlantedBug:
+    return PlantedBug(name, lesson, seed, Change(*change), **how)
 
 
 def _nothing(*_args: object, **_kwargs: object) -> None:
@@ -108,9 +110,19 @@ def _run_and_never_mind(plan: FlushPlan) -> None:
         _run_flush(plan)
 
 
+def _make_without_name(files: SegmentFiles, path: str, length: int, *, reserve: bool) -> None:
+    make_file(files._files, path, length, reserve=reserve)
+
+
 def _make_first_without_names(files: SegmentFiles, path: str, length: int) -> None:
     make_directories(files._files, path.rpartition("/")[0], _nothing)
-    files._make(path, length, reserve=False)
+    make_file(files._files, path, length, reserve=False)
+
+
+def _make_ahead_without_name(file: NextFile) -> None:
+    with suppress(OSError):
+        make_file(file._files, file.path, file._length, reserve=True)
+        file._is_made = True
 
 
 def _write_and_never_mind(segment: Segment, data: Any, at: int) -> None:
@@ -206,7 +218,7 @@ BUGS = [
     _bug("incarnation not raised", "RocketMQ #8239", 1, StoreIdentity, "raise_incarnation", _nothing),
     _bug("index loaded as it is", "RocketMQ #3868", 1, Index, "load", _load_without_replay),
     _bug("checkpoint ahead of its files", "-", 1, FlushPlan, "run", _run_with_the_checkpoint_first, in_sweep=True),
-    _bug("name of a new file not synced", "ALICE", 2, SegmentFiles, "make", SegmentFiles._make),
+    _bug("name of a new file not synced", "ALICE", 2, SegmentFiles, "make", _make_without_name),
     _bug("name of a first file not synced", "ALICE", 2, SegmentFiles, "make_first", _make_first_without_names),
     _bug("short write taken for whole", "-", 9, Segment, "write", _write_and_never_mind),
     _bug("failed write not put back", "-", 4, CommitLog, "tidy", _forget_to_tidy),
@@ -229,4 +241,5 @@ BUGS = [
     _bug("deletion not finished by the next start", "-", 24, Recovery, "_finish_deletions", _nothing),
     _bug("deleted topics not noted", "-", 2, Deletions, "add", _nothing),
     _bug("deletion told by the clock", "-", 3, Deletion, "spares", _spare_what_seems_later),
+    _bug("name made ahead not synced", "-", 1, NextFile, "run", _make_ahead_without_name, makes_files_ahead=True),
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from errno import EDQUOT, EIO, ENOSPC
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -15,6 +16,7 @@ from rmqspark.protocol.records.record import MIN_RECORD_BYTES, decode_record
 from rmqspark.store.checkpoint import Checkpoint
 from rmqspark.store.config import StoreConfig
 from rmqspark.testing.disk_faults import ProcessDied
+from rmqspark.threads import Once
 
 from .store_bench import SMALL, StoreBench, bulk, draft, single, table
 from .store_model import NOWHERE, Model, Queue, Sent
@@ -571,3 +573,31 @@ class StoreMachine(RuleBasedStateMachine):
         for record in found:
             assert self.places.setdefault(record.body, record.physical_offset) == record.physical_offset
         return [(record.queue_offset, record.body) for record in found]
+
+
+class FilesAheadMachine(StoreMachine):
+    """With the next file of the log made ahead of need, whatever happens then, or while it is made."""
+
+    @rule()
+    def make_the_next_file(self) -> None:
+        segments = self.bench.store._log.segments
+        if segments and not segments.has_next and not self.has_failed:
+            file = segments.begin_next()
+            make = Once(file.run)
+            file.begin(lambda _: make)
+            make()
+
+    @rule(at=counts, power=st.booleans(), seed=seeds, deaths=deaths)
+    def die_making_it(self, at: int, power: bool, seed: int | None, deaths: list[tuple[int, bool, int | None]]) -> None:
+        self.finish_flush()
+        self.bench.disk.stop_at(at)
+        with suppress(ProcessDied):
+            self.make_the_next_file()
+        self.end(power, seed)
+        self.come_back(deaths, has_lost_power=power)
+
+    @rule(at=counts, error=st.sampled_from([EIO, ENOSPC]))
+    def fail_making_it(self, at: int, error: int) -> None:
+        self.bench.disk.fail_at(at, OSError(error, "refused"))
+        self.make_the_next_file()
+        self.bench.disk.heal()

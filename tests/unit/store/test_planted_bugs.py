@@ -13,7 +13,7 @@ from rmqspark.errors import RmqError
 from rmqspark.testing.disk_faults import ProcessDied
 
 from .planted_bugs import BUGS, PlantedBug
-from .store_machine import StoreMachine
+from .store_machine import FilesAheadMachine, StoreMachine
 from .test_store_crash_points import Work
 
 if TYPE_CHECKING:
@@ -43,8 +43,8 @@ def _same_search_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     providers.CONSTANTS_CACHE.cache.clear()
 
 
-def run_model(number: int) -> None:
-    seed(number)(get_state_machine_test(StoreMachine, settings=SEARCH))()
+def run_model(machine: type[StoreMachine], number: int) -> None:
+    seed(number)(get_state_machine_test(machine, settings=SEARCH))()
 
 
 def run_sweep(number: int) -> None:
@@ -68,11 +68,12 @@ def test_each_planted_bug_is_caught(
 ) -> None:
     """What others have lost messages by is noticed here within 500 runs."""
     bug.plant(monkeypatch)
-    StoreMachine.examples = 0
+    machine = FilesAheadMachine if bug.makes_files_ahead else StoreMachine
+    machine.examples = 0
     with pytest.raises(CAUGHT):
-        run_sweep(bug.seed) if bug.in_sweep else run_model(bug.seed)
+        run_sweep(bug.seed) if bug.in_sweep else run_model(machine, bug.seed)
     if soaking:
-        tell(f"{bug.name}: caught, {'crash points' if bug.in_sweep else f'{StoreMachine.examples} runs of the model'}")
+        tell(f"{bug.name}: caught, {'crash points' if bug.in_sweep else f'{machine.examples} runs of the model'}")
 
 
 def test_without_a_bug_nothing_is_caught() -> None:

@@ -8,7 +8,7 @@ from typing import ClassVar
 import pytest
 from hypothesis import settings
 
-from .store_machine import StoreMachine
+from .store_machine import FilesAheadMachine, StoreMachine
 
 
 class FewFilesMachine(StoreMachine):
@@ -21,6 +21,8 @@ TestStoreModel = pytest.mark.property(StoreMachine.TestCase)
 TestStoreModel.settings = settings(stateful_step_count=20)
 TestFewFiles = pytest.mark.property(FewFilesMachine.TestCase)
 TestFewFiles.settings = settings(stateful_step_count=20)
+TestFilesAhead = pytest.mark.property(FilesAheadMachine.TestCase)
+TestFilesAhead.settings = settings(stateful_step_count=20)
 
 
 @pytest.mark.faults

@@ -13,6 +13,7 @@ from rmqspark.store.appending.warming import (
     LEAST_WRITTEN_BYTES,
     MOST_AHEAD_BYTES,
     RESERVED_AFTER_BYTES,
+    WarmingPlan,
 )
 from rmqspark.store.config import StoreConfig
 from rmqspark.store.posix_files import PosixFileSystem
@@ -21,9 +22,10 @@ from rmqspark.testing.manual_clock import ManualClock
 from .store_bench import StoreBench
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
-    from rmqspark.store.appending.warming import WarmingPlan
+    from rmqspark.store.appending.warming import Ahead, BeginAhead
 
 MIB = 1 << 20
 SEGMENT_BYTES = 40 * MIB
@@ -35,10 +37,21 @@ def bench() -> StoreBench:
     return StoreBench(StoreConfig(mapped_file_size_commit_log=SEGMENT_BYTES, message_index_enable=False))
 
 
+def _memory(call: Callable[[WarmingPlan], object]) -> BeginAhead:
+    """Is told of plans for memory alone."""
+
+    def begin(ahead: Ahead) -> Callable[[], object]:
+        if isinstance(ahead, WarmingPlan):
+            call(ahead)
+        return ahead.run
+
+    return begin
+
+
 def test_a_little_traffic_warms_nothing(bench: StoreBench) -> None:
     """A store that takes a few messages takes no memory ahead of them."""
     plans: list[WarmingPlan] = []
-    bench.store.warm_with(plans.append)
+    bench.store.work_ahead(_memory(plans.append))
     for _ in range(3):
         bench.store.append_bulk("t", 0, bytearray(RECORD))
     assert bench.store.end_offset < LEAST_WRITTEN_BYTES
@@ -48,7 +61,11 @@ def test_a_little_traffic_warms_nothing(bench: StoreBench) -> None:
 def test_much_traffic_is_always_ahead_of_itself(bench: StoreBench) -> None:
     """Plans follow each other without a gap to the end of each file, none further ahead than allowed."""
     plans: list[tuple[int, str, int, int]] = []
-    bench.store.warm_with(lambda plan: plans.append((bench.store.end_offset, plan.file.path, plan.start, plan.end)))
+
+    def note(plan: WarmingPlan) -> None:
+        plans.append((bench.store.end_offset, plan.file.path, plan.start, plan.end))
+
+    bench.store.work_ahead(_memory(note))
     while bench.store.end_offset < SEGMENT_BYTES * 2 - 8 * MIB:
         bench.store.append_bulk("t", 0, bytearray(RECORD))
     assert {path for _, path, _, _ in plans} == {f"commitlog/{base:020d}" for base in (0, SEGMENT_BYTES)}
@@ -65,7 +82,7 @@ def test_much_traffic_is_always_ahead_of_itself(bench: StoreBench) -> None:
 def test_only_dear_memory_is_taken_ahead(bench: StoreBench, ns_per_mib: int, *, warms_all: bool) -> None:
     """Once a plan has told that memory costs little, only a small piece is tried now and then."""
     plans: list[WarmingPlan] = []
-    bench.store.warm_with(plans.append)
+    bench.store.work_ahead(_memory(plans.append))
     while bench.store.end_offset < SEGMENT_BYTES * 2 - 8 * MIB:
         bench.store.append_bulk("t", 0, bytearray(RECORD))
         if plans:
@@ -81,7 +98,7 @@ def test_a_plan_tells_its_processor_time(bench: StoreBench) -> None:
     """Whoever runs a plan has its cost told, in nanoseconds a MiB."""
     costs: list[int] = []
     plans: list[WarmingPlan] = []
-    bench.store.warm_with(plans.append)
+    bench.store.work_ahead(_memory(plans.append))
     while not plans:
         bench.store.append_bulk("t", 0, bytearray(RECORD))
     plans[0]._replace(clock=_Busy(), tell_cost=costs.append).run()
@@ -112,7 +129,7 @@ def test_warming_changes_nothing(tmp_path: Path) -> None:
 def test_the_first_file_gets_its_room_once_there_is_traffic(bench: StoreBench) -> None:
     """All that is left of it, by one plan; files that follow have theirs when they are made."""
     plans: list[WarmingPlan] = []
-    bench.store.warm_with(plans.append)
+    bench.store.work_ahead(_memory(plans.append))
     while bench.store.end_offset < SEGMENT_BYTES * 2 - 8 * MIB:
         bench.store.append_bulk("t", 0, bytearray(RECORD))
         for plan in plans:
