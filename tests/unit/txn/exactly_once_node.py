@@ -113,6 +113,7 @@ class Node:
         config = _SMALL_FILES if self.world.files_are_small else CONFIG
         try:
             self.store = MessageStore.open("s", config, files=self.files, clock=clock, entropy=SystemEntropy(1))
+            self.topic.store_opened()
             halves = HalfStore(self.store, clock)
             participant = Participant(max_halves=1_000, max_bytes=1 << 20)
             completer = Completer(
@@ -161,7 +162,6 @@ class Node:
             self.files.crash(None if seed is None else SystemEntropy(seed))
         else:
             self.files.kill()
-        self.topic.broker_died()
 
     def begin(self, work: Any) -> None:
         """A task that ends with this life of the broker."""

@@ -61,8 +61,9 @@ class TargetTopic:
         self.is_there = anew
         store.deletions.finish(TOPIC)
 
-    def broker_died(self) -> None:
-        """The disk tells whether a deletion that was under way has taken place; then the topic is there, and empty."""
+    def store_opened(self) -> None:
+        """The disk tells whether a deletion that its broker died in has taken place; then the topic is there, and
+        empty. Not before: until a start has made it durable, a power loss may take back what the disk told."""
         if self._is_deleting and self._note() != self._noted:
             self._deletions += 1
         self._is_deleting = False

@@ -26,7 +26,7 @@ from rmqspark.txn.participant.retention import Retention
 from rmqspark.txn.ports import VoteAnswer
 
 from .exactly_once_chance import AMID, STEPS_OF_A_WORLD, Story, broken_at
-from .exactly_once_driver import CHECKPOINT, T
+from .exactly_once_driver import CHECKPOINT, T, rows_of
 from .exactly_once_node import BROKERS, Broken, PowerLost
 from .exactly_once_world import COORDINATOR, World
 
@@ -437,3 +437,32 @@ def test_expiry_with_a_rule_switched_off_is_missed(rule_off: str, monkeypatch: p
     monkeypatch.setattr(owner, name, instead)
     with pytest.raises(Broken):
         files_of_broker_b_go(before)
+
+
+def rows_of_broker_b_after_a_deletion_that_dies(changes: int, *, power: bool) -> int:
+    """It dies that many changes of the disk into the deletion; before it is started again, the power may fail."""
+    world = World()
+    try:
+        world.start_run()
+        while not (node := world.nodes["b"]).seen:
+            world.deliver()
+        world.flush(1)
+        world.crash_within(1, changes, 0)
+        world.delete_topic(1, 0, amid=None, anew=True)
+        if power:
+            world.crash(1, power=True)
+        world.make_well()
+        return len(node.rows())
+    finally:
+        world.close()
+
+
+def test_a_power_loss_before_the_next_start_may_take_back_a_deletion_that_was_cut_short() -> None:
+    """A rename that was not yet made durable: the topic is there again, whole, and not a part of it."""
+    after_kills = [rows_of_broker_b_after_a_deletion_that_dies(changes, power=False) for changes in range(12)]
+    after_power_losses = [rows_of_broker_b_after_a_deletion_that_dies(changes, power=True) for changes in range(12)]
+    whole = len(rows_of("b", 0))
+    assert after_kills == sorted(after_kills, reverse=True)
+    assert after_power_losses == sorted(after_power_losses, reverse=True)
+    assert set(after_kills) == set(after_power_losses) == {0, whole}
+    assert after_power_losses.count(whole) > after_kills.count(whole)
