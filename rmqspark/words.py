@@ -19,7 +19,7 @@ def duration(duration_ms: int) -> str:
 def size(size_bytes: int) -> str:
     """`512 bytes`, `1.5 KiB`, `3.0 GiB`."""
     power = min((max(size_bytes, 1).bit_length() - 1) // 10, len(_SIZE_UNITS) - 1)
-    return f"{size_bytes} bytes" if not power else f"{size_bytes / 1024**power:.1f} {_SIZE_UNITS[power]}"
+    return counted(size_bytes, "byte") if not power else f"{size_bytes / 1024**power:.1f} {_SIZE_UNITS[power]}"
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:

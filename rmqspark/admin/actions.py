@@ -24,6 +24,7 @@ from rmqspark.client.spark.query_view import view_of
 from rmqspark.errors import Conflict, InvalidArgument
 from rmqspark.protocol.headers.txn import TxnOutcome
 from rmqspark.settings import camel_case, snake_case
+from rmqspark.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,7 +58,7 @@ class Actions:
     def create_topic(self, who: str, new: NewTopic) -> None:
         """On every broker."""
         readable, writable = new.read_queues or new.queues, new.write_queues or new.queues
-        detail = f"{readable} queues to read and {writable} to write, {new.perm}, {new.type}"
+        detail = f"{counted(readable, 'queue')} to read and {writable:,} to write, {new.perm}, {new.type}"
         with self._log.recording(who, "create topic", new.topic, detail):
             config = admin_topics.topic_config(
                 new.topic, read_queues=readable, write_queues=writable, perm=new.perm, message_type=new.type
@@ -84,7 +85,7 @@ class Actions:
         with self._log.recording(who, "delete topic", topic, "") as effect:
             count = describe_topic(self._cluster, topic).message_count or 0
             admin_topics.delete_topic(self._cluster, topic)
-            effect.story = f"{count:,} messages deleted with it"
+            effect.story = f"{counted(count, 'message')} deleted with it"
 
     def send(self, who: str, topic: str, new: NewMessage) -> ReceiptView:
         """To a topic that is there already: a misspelled name makes none. TopicNotFound."""
@@ -131,7 +132,8 @@ class Actions:
         """Exactly what was planned, however long ago."""
         with self._log.recording(who, "reset group", group, f"to {to}") as effect:
             carry_out(self._cluster, group, plan, create=create)
-            effect.story = f"{len(plan)} queues, {sum(reset.read_again for reset in plan):,} messages again"
+            again = counted(sum(reset.read_again for reset in plan), "message")
+            effect.story = f"{counted(len(plan), 'queue')}, {again} again"
 
     def rewind(self, who: str, query: str, request: ResetRequest) -> ResetView:
         """As a reset of the one group that the query reads for. Conflict where it has none, or several."""
@@ -162,7 +164,7 @@ class Actions:
         )
         sent = 0
         if not request.dry_run:
-            detail = f"{plan.count:,} letters to {'their topics' if request.to_topic else 'the group'}"
+            detail = f"{counted(plan.count, 'letter')} to {'their topics' if request.to_topic else 'the group'}"
             with self._log.recording(who, "resend dead letters", group, detail) as effect:
                 sent = self._sent(plan, effect)
         return ResendView(group=group, planned=plan.count, sent=sent, to_topic=request.to_topic)

@@ -127,9 +127,8 @@ def _total(group: GroupDescription, now_ms: int) -> str:
     if not group.lag:
         return "caught up" + _unknown(group)
     behind = _seconds_in_total(group, now_ms)
-    messages = "1 message" if group.lag == 1 else f"{group.lag:,} messages"
-    seconds = f", {behind:,} seconds" if behind is not None else ""
-    return f"{messages} behind{seconds}{_estimate(group, now_ms)}{_unknown(group)}"
+    seconds = f", {counted(behind, 'second')}" if behind is not None else ""
+    return f"{counted(group.lag, 'message')} behind{seconds}{_estimate(group, now_ms)}{_unknown(group)}"
 
 
 def _unknown(group: GroupDescription) -> str:

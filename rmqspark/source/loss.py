@@ -9,6 +9,7 @@ import logging
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqspark.errors import BrokerNotRegistered, DataLoss, InvalidQueue, TopicNotFound, TopicRemade
+from rmqspark.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -166,17 +167,33 @@ def bear_no_outage(missed: Sequence[MessageQueue], snapshot: Snapshot) -> None:
         )
 
 
-def lose(queue: MessageQueue, first: int, end: int, story: str, *, tolerant: bool, count: int | None = None) -> None:
+class Fate(NamedTuple):
+    """What has become of messages that a task finds missing."""
+
+    of_one: str
+    of_many: str
+
+
+REMOVED = Fate("was removed before it was read", "were removed before they were read")
+DELETED = Fate(
+    "went with its topic, which was deleted before it was read",
+    "went with their topic, which was deleted before they were read",
+)
+REPLACED = Fate(
+    "went with the store of its broker, which serves another one now",
+    "went with the store of their broker, which serves another one now",
+)
+BEYOND_THE_END = Fate("is not there: the queue ends before it", "are not there: the queue ends before them")
+DAMAGED = Fate("is damaged or gone from the broker's store", "are damaged or gone from the broker's store")
+
+
+def lose(queue: MessageQueue, first: int, end: int, fate: Fate, *, tolerant: bool, count: int | None = None) -> None:
     """The same of messages that a task finds missing: all of [first, end), or `count` among them."""
-    which = f"offsets {first} to {end - 1}" if count is None else f"among offsets {first} to {end - 1}"
-    text = f"{end - first if count is None else count} messages of queue {queue}, {which}, {story}."
+    which = f"offset {first}" if end - first == 1 else f"offsets {first} to {end - 1}"
+    lost = end - first if count is None else count
+    story = fate.of_one if lost == 1 else fate.of_many
+    among = "" if count is None else "among "
+    text = f"{counted(lost, 'message')} of queue {queue}, {among}{which}, {story}."
     if not tolerant:
         raise DataLoss(text, hint=HINT)
-    _log.warning("%s failOnDataLoss is false: they are skipped.", text)
-
-
-REMOVED = "were removed before they were read"
-DELETED = "went with their topic, which was deleted before they were read"
-REPLACED = "went with the store of their broker, which serves another one now"
-BEYOND_THE_END = "are not there: the queue ends before them"
-DAMAGED = "are damaged or gone from the broker's store"
+    _log.warning("%s failOnDataLoss is false: what is missing is skipped.", text)

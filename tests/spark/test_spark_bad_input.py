@@ -150,7 +150,7 @@ def test_a_message_that_is_damaged_on_the_broker_s_disk(orders: Topic, frail: Lo
     orders.send("a", "b", "c")
     (row,) = orders.read("body binary, offsetMsgId string").filter("body = cast('b' as binary)").collect()
     with damaged(frail.store_dir() / "commitlog", physical_offset=int(row.offsetMsgId[-16:], 16)):
-        story = "1 messages of queue .*, among offsets 0 to 3, are damaged or gone"
+        story = "1 message of queue .*, among offsets 0 to 3, is damaged or gone"
         with pytest.raises(StreamingQueryException, match=story):
             run(orders.stream("body binary", startingOffsets="earliest"))
         left = orders.stream("body binary", startingOffsets="earliest", failOnDataLoss=False)

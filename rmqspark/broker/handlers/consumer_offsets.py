@@ -26,6 +26,7 @@ from rmqspark.protocol.headers.consume import (
 )
 from rmqspark.remoting.reply import Reply, reply_after
 from rmqspark.remoting.router import Route, Routes
+from rmqspark.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -165,4 +166,6 @@ class ConsumerOffsetHandlers:
 
     def _check_queue(self, topic: TopicConfig, queue_id: int) -> None:
         if not 0 <= queue_id < topic.queue_count:
-            raise InvalidQueue(f"Topic {topic.topicName!r} has {topic.readQueueNums} queues, there is no {queue_id}.")
+            raise InvalidQueue(
+                f"Topic {topic.topicName!r} has {counted(topic.readQueueNums, 'queue')}, there is no {queue_id}."
+            )

@@ -11,6 +11,7 @@ from rmqspark.errors import InvalidQueue, NoPermission, NotSupported, RecordErro
 from rmqspark.protocol.bulk.bulk_body import read_bulk
 from rmqspark.protocol.names import NOT_SENDABLE, PARKING_TOPICS, RETRY_PREFIX, Perm
 from rmqspark.protocol.records.record_batch import RecordBatch
+from rmqspark.words import counted
 
 if TYPE_CHECKING:
     from rmqspark.broker.delays.parked_bulks import ParkedBulks
@@ -30,7 +31,9 @@ def check_target(topics: TopicTable, topic: str, queue_id: int) -> None:
     if not config.perm & Perm.WRITE:
         raise NoPermission(f"Topic {topic!r} may not be written.")
     if not 0 <= queue_id < config.queue_count:
-        raise InvalidQueue(f"Topic {topic!r} has {config.writeQueueNums} queues to write to, there is no {queue_id}.")
+        raise InvalidQueue(
+            f"Topic {topic!r} has {counted(config.writeQueueNums, 'queue')} to write to, there is no {queue_id}."
+        )
 
 
 def no_bulks(topic: str) -> NoPermission:

@@ -47,6 +47,7 @@ from rmqspark.protocol.records.properties import (
 )
 from rmqspark.protocol.records.record import SysFlag, encode_unplaced
 from rmqspark.store.draft import Draft
+from rmqspark.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -222,9 +223,8 @@ class Intake:
         if 0 <= queue_id < config.writeQueueNums:
             return queue_id
         if queue_id >= config.queue_count or (queue_id < 0 and not config.writeQueueNums):
-            raise InvalidQueue(
-                f"Topic {config.topicName!r} has {config.writeQueueNums} queues to write to, there is no {queue_id}."
-            )
+            queues = counted(config.writeQueueNums, "queue")
+            raise InvalidQueue(f"Topic {config.topicName!r} has {queues} to write to, there is no {queue_id}.")
         return queue_id if queue_id >= 0 else self._entropy.below(config.writeQueueNums)
 
     def _check_flags(self, sys_flag: int, config: TopicConfig) -> int:

@@ -37,6 +37,7 @@ from rmqspark.protocol.names import (
     is_system_topic,
     retry_topic,
 )
+from rmqspark.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator
@@ -90,7 +91,9 @@ class TopicTable:
         if not config.perm & Perm.READ:
             raise NoPermission(f"Topic {topic!r} may not be read.")
         if not 0 <= queue_id < config.readQueueNums:
-            raise InvalidQueue(f"Topic {topic!r} has {config.readQueueNums} queues to read, there is no {queue_id}.")
+            raise InvalidQueue(
+                f"Topic {topic!r} has {counted(config.readQueueNums, 'queue')} to read, there is no {queue_id}."
+            )
         return config
 
     def put(self, config: TopicConfig, now_ms: int) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rmqspark.client.administration.drain import seconds_to_catch_up
 from rmqspark.display import table_html, time_text
 from rmqspark.message_queue import MessageQueue
+from rmqspark.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -80,7 +81,7 @@ class TopicDescription:
             (*each.queue[1:], each.min_offset, each.max_offset, time_text(each.last_stored_ms)) for each in self.queues
         )
         columns = ("broker", "queue", "min offset", "max offset", "last stored")
-        count = "unknown" if self.message_count is None else f"{self.message_count:,} messages"
+        count = "unknown" if self.message_count is None else counted(self.message_count, "message")
         return table_html(f"Topic {self.name}: {count}{_without(self.silent)}", columns, rows)
 
 
@@ -144,10 +145,10 @@ class GroupDescription:
         return seconds_to_catch_up(self.lag, self.behind_ms(now_ms), self.consumed_per_second)
 
     def _repr_html_(self) -> str:
-        lag = "unknown" if self.lag is None else f"{self.lag:,} messages"
+        lag = "unknown" if self.lag is None else counted(self.lag, "message")
         columns = ("topic", "broker", "queue", "committed", "max offset", "lag")
         rows = ((*each.queue, each.committed, each.max_offset, each.lag) for each in self.queues)
-        title = f"Group {self.name}: {len(self.members)} members, lag {lag}{_without(self.silent)}"
+        title = f"Group {self.name}: {counted(len(self.members), 'member')}, lag {lag}{_without(self.silent)}"
         return table_html(title, columns, rows)
 
 

@@ -22,6 +22,7 @@ from rmqspark.message_queue import MessageQueue
 from rmqspark.options import Moment, moment
 from rmqspark.protocol.bodies.admin import SubscriptionGroupConfig
 from rmqspark.protocol.names import check_group
+from rmqspark.words import counted
 
 if TYPE_CHECKING:
     from rmqspark.client.administration.descriptions import QueueDescription
@@ -161,7 +162,9 @@ def _queues(cluster: ClusterClient, topic: str, queue_ids: Collection[int] | Non
     bounds = [each for name in sorted(cluster.route(topic).brokers) for each in queue_bounds(cluster, topic, name)]
     missing = set(queue_ids or ()) - {each.queue.queue_id for each in bounds}
     if missing:
-        raise InvalidQueue(f"Topic {topic!r} has no queue {min(missing)}.", hint=f"It has {len(bounds)} queues.")
+        raise InvalidQueue(
+            f"Topic {topic!r} has no queue {min(missing)}.", hint=f"It has {counted(len(bounds), 'queue')}."
+        )
     return [each for each in bounds if queue_ids is None or each.queue.queue_id in queue_ids]
 
 

@@ -24,6 +24,7 @@ from rmqspark.client.pushing.instant import Instant
 from rmqspark.client.pushing.listening import Outcome
 from rmqspark.client.pushing.overdue import Overdue
 from rmqspark.client.pushing.workers import NO_TIME, Took, Workers
+from rmqspark.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -287,7 +288,8 @@ class Pump:
 
     def _commit_last(self) -> None:
         if self._out:
-            _log.warning("%d calls of the listener have not ended: their messages are consumed again", self._out)
+            calls = counted(self._out, "call")
+            _log.warning("%s of the listener did not end: what they had is consumed again", calls)
         leaving = [held for held, (is_lost, _) in self._leaving.items() if not is_lost]
         held = [held for held in self._held.values() if not held.dropped]
         ends = [self._commits.give_up(each) for each in (*held, *leaving)]

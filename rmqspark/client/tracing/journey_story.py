@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqspark.client.tracing.journey import StageKind, Track
+from rmqspark.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -83,7 +84,7 @@ def _due(due_ms: int | None) -> str:
 
 
 def _writer_story(writer: Writer) -> str:
-    rows = "" if writer.rows is None else f": {writer.rows:,} rows"
+    rows = "" if writer.rows is None else f": {counted(writer.rows, 'row')}"
     whose = _query(writer.query_id or "", writer.query_name) if writer.query_id else ""
     read = f", made of {_inputs(writer.inputs)}" if writer.inputs else ""
     by = f", decided by {writer.decided_by}" if writer.decided_by else ""
@@ -149,7 +150,7 @@ def _outputs(ranges: Iterable[OutputRange]) -> str:
     told = []
     for each in ranges:
         if each.deleted is not None:
-            told.append(f"{each.topic}: {each.deleted} rows, deleted with the topic")
+            told.append(f"{each.topic}: {counted(each.deleted, 'row')}, deleted with the topic")
         else:
             some = "" if each.rows is None else f" ({each.rows} of them)"
             told.append(f"{each.topic}/{each.brokerName}/{each.queueId} {each.fromOffset} to {each.toOffset - 1}{some}")

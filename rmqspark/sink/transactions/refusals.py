@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqspark.errors import Fenced, InDoubt, NotCommitted, ReplayMismatch, StaleVersion
+from rmqspark.words import counted
 
 if TYPE_CHECKING:
     from rmqspark.errors import RmqError
@@ -92,8 +93,7 @@ def mismatch(attempt: Attempt, now: TxnDecision, committed: TxnDecision, *, fail
     way_on = " To go on with what was committed, set onReplayMismatch=warn." if fails else ""
     return ReplayMismatch(
         f"Version {attempt.version} of transactional id {attempt.transactional_id!r} was committed with "
-        f"{committed.rows} rows (checksum {committed.checksum}); run again, it has {now.rows} rows "
-        f"(checksum {now.checksum}). What was committed stays, and nothing was added.",
+        f"{_told(committed)}; run again, it has {_told(now)}. What was committed stays, and nothing was added.",
         hint="Rows that differ from run to run come from rand(), uuid(), current_timestamp(), a changed query, or "
         f"input that is no longer there.{way_on}",
     )
@@ -103,18 +103,16 @@ def of_other_queues(attempt: Attempt, now: TxnDecision, committed: TxnDecision) 
     """Not an error: neither run can know what the other's queues have given."""
     return (
         f"Version {attempt.version} of transactional id {attempt.transactional_id!r} was committed with "
-        f"{committed.rows} rows (checksum {committed.checksum}); run again, it has {now.rows} rows "
-        f"(checksum {now.checksum}) of other queues of its shared group, for some were given to another member in "
-        "between: the two cannot be compared. What was committed stays, and nothing was added."
+        f"{_told(committed)}; run again, it has {_told(now)} of other queues of its shared group, for some were given "
+        "to another member in between: the two cannot be compared. What was committed stays, and nothing was added."
     )
 
 
 def second_write(attempt: Attempt, now: TxnDecision, committed: TxnDecision) -> ReplayMismatch:
     return ReplayMismatch(
         f"Version {attempt.version} of transactional id {attempt.transactional_id!r} was committed with "
-        f"{committed.rows} rows (checksum {committed.checksum}) before in this very batch, {attempt.batch_id}, of this "
-        f"run of the query; the {now.rows} rows (checksum {now.checksum}) of this write were not written: an id and a "
-        "version stand for one write.",
+        f"{_told(committed)} before in this very batch, {attempt.batch_id}, of this run of the query; what this write "
+        f"has, {_told(now)}, was not written: an id and a version stand for one write.",
         hint="Give each write a transactionalId of its own, then start the query again. If this is the same write, "
         "made once more, its rows differ every time (rand(), uuid(), current_timestamp()): start it again as it is.",
     )
@@ -126,3 +124,7 @@ def other_topic(attempt: Attempt, topic: str, committed: TxnDecision) -> ReplayM
         f"{committed.topic!r}, so nothing was written to {topic!r}: an id and a version stand for one write.",
         hint="Give each topic a transactionalId of its own.",
     )
+
+
+def _told(decision: TxnDecision) -> str:
+    return f"{counted(decision.rows, 'row')} (checksum {decision.checksum})"

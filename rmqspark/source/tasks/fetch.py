@@ -20,7 +20,7 @@ from rmqspark.client.cluster.pull_request import PullResult, PullStatus
 from rmqspark.errors import Busy, OffsetMoved, StoreReplaced
 from rmqspark.protocol.filters import TagFilter
 from rmqspark.protocol.records.record_batch import RecordBatch
-from rmqspark.source.loss import BEYOND_THE_END, DAMAGED, DELETED, REMOVED, REPLACED, TOPIC_IS_GONE, lose
+from rmqspark.source.loss import BEYOND_THE_END, DAMAGED, DELETED, REMOVED, REPLACED, TOPIC_IS_GONE, Fate, lose
 from rmqspark.source.tasks.asking import Asking
 from rmqspark.source.tasks.tags import matching
 
@@ -107,9 +107,9 @@ class _Chunks:
             self._lose(at, chunk.next_offset, DAMAGED, count=chunk.missing)
         return chunk.next_offset
 
-    def _lose(self, first: int, end: int, story: str, *, count: int | None = None) -> None:
+    def _lose(self, first: int, end: int, fate: Fate, *, count: int | None = None) -> None:
         """Messages that cannot be read, all of these or `count` among them: an error, or a warning that counts them."""
-        lose(self._wanted.queue, first, end, story, tolerant=not self._options.fail_on_data_loss, count=count)
+        lose(self._wanted.queue, first, end, fate, tolerant=not self._options.fail_on_data_loss, count=count)
 
 
 def _request(asking: Asking, wanted: QueueRange, options: TaskOptions, *, is_filtered: bool) -> Request:

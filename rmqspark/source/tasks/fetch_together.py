@@ -15,7 +15,7 @@ from rmqspark.client.cluster.futures import asked
 from rmqspark.errors import StoreReplaced
 from rmqspark.protocol.filters import TagFilter
 from rmqspark.protocol.records.record_batch import RecordBatch
-from rmqspark.source.loss import BEYOND_THE_END, DAMAGED, DELETED, REMOVED, REPLACED, TOPIC_IS_GONE, lose
+from rmqspark.source.loss import BEYOND_THE_END, DAMAGED, DELETED, REMOVED, REPLACED, TOPIC_IS_GONE, Fate, lose
 from rmqspark.source.tasks.asking import Asking
 from rmqspark.source.tasks.fetch import CHUNK_BYTES, CHUNK_RECORDS, fetch
 from rmqspark.source.tasks.tags import matching
@@ -117,6 +117,6 @@ class _Rounds:
             self._lose(asked, next_offset, DAMAGED, next_offset - at - count)
         return next_offset
 
-    def _lose(self, asked: QueueRange, end: int, story: str, count: int | None = None) -> None:
+    def _lose(self, asked: QueueRange, end: int, fate: Fate, count: int | None = None) -> None:
         tolerant = not self._options.fail_on_data_loss
-        lose(asked.queue, asked.start, end, story, tolerant=tolerant, count=count)
+        lose(asked.queue, asked.start, end, fate, tolerant=tolerant, count=count)

@@ -33,6 +33,7 @@ from rmqspark.store.queues.entries import entries_of
 from rmqspark.store.recovery.redispatch import queued
 from rmqspark.store.recovery.run_marker import read_last_run
 from rmqspark.store.recovery.scan import LogScan, Records
+from rmqspark.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -261,7 +262,7 @@ class _Inspection:
             return  # no queue has been lost: those without a directory were deleted with their topics
         for (topic, queue_id), count in self._homeless.items():
             if topics is not None and topic in topics.topicConfigTable:
-                detail = f"Is not there, but the log has {count:,} messages of this queue."
+                detail = f"Is not there, but the log has {counted(count, 'message')} of this queue."
                 path = queue_directory(topic, queue_id)
                 self._findings.add(Finding(Kind.MISSING_QUEUE, path, -1, detail, is_broken=is_exact))
 

@@ -63,5 +63,5 @@ def test_closing_waits_for_listeners_at_work_but_not_for_ever(
         send(producer, topic, 2)
         heard.wait(2)
     assert list(committed(mq.namesrv, "waits", topic).values()) == [1, 0, 0, 0]
-    assert "1 calls of the listener have not ended" in caplog.text
+    assert "1 call of the listener did not end" in caplog.text
     never.set()

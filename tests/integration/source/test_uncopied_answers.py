@@ -116,7 +116,7 @@ def test_what_is_sound_is_looked_at_once(one: LocalCluster, looks: list[bool], u
 def test_a_damaged_head_is_stepped_over(one: LocalCluster, looks: list[bool], field_at: int) -> None:
     """As where brokers look into all they hand out: one message is lost, the others are read."""
     damage(one, fill(one)[DAMAGED] + field_at)
-    with pytest.raises(DataLoss, match=f"1 messages of queue orders/broker-a/0, among offsets 0 to {COUNT - 1}"):
+    with pytest.raises(DataLoss, match=f"1 message of queue orders/broker-a/0, among offsets 0 to {COUNT - 1}"):
         read(one, tolerant=False)
     assert read(one, tolerant=True) == [number for number in range(COUNT) if number != DAMAGED]
     assert looks == [False, False]

@@ -54,7 +54,7 @@ BUSY = ResponseCode.SYSTEM_BUSY
 STORED = {"msgId": "OFFSET-ID", "queueId": "0", "queueOffset": "41"}
 ASKED_ROUTE = expect(RequestCode.GET_ROUTEINFO_BY_TOPIC)
 ASKED_BROKERS = expect(RequestCode.GET_BROKER_CLUSTER_INFO)
-NO_QUEUE = answer(ResponseCode.INVALID_PARAMETER, remark="Topic 't' has 1 queues to write to, there is no 7.")
+NO_QUEUE = answer(ResponseCode.INVALID_PARAMETER, remark="Topic 't' has 1 queue to write to, there is no 7.")
 NO_TOPIC = answer(ResponseCode.TOPIC_NOT_EXIST, remark="No topic route info in name server for the topic: t")
 
 
