@@ -7,7 +7,8 @@ readers are told last, so a second try is harmless. Word that could not be given
 time.
 
 What several appends bring is published at once if they are made while the dispatcher is held (`hold`, `release`): then
-everything waits, the appends of others too, for queues and index follow the log.
+everything waits, the appends of others too, for queues and index follow the log. So it is if only a part of them is
+safe when it is released: that waits for the rest.
 """
 
 from __future__ import annotations
@@ -82,6 +83,13 @@ class Dispatch(NamedTuple):
     add_to_index: Callable[[], None] | None
 
 
+class _Together(NamedTuple):
+    """A part of the log that is published as a whole: offsets (begin, end]."""
+
+    begin: int
+    end: int
+
+
 class Dispatcher:
     """Carries dispatches out, in order. `offset` is the log position up to which all is done; `fault` is why the
     first in line could not be done when it was last tried."""
@@ -90,6 +98,8 @@ class Dispatcher:
         self._waiting: deque[Dispatch] = deque()
         self._untold: deque[Dispatch] = deque()
         self._holders = 0
+        self._held_from = 0
+        self._together: deque[_Together] = deque()  # not known to be safe to the end
         self.offset = 0
         self.store_timestamp_ms = 0
         self.fault: OSError | None = None
@@ -107,17 +117,32 @@ class Dispatcher:
 
     def hold(self) -> None:
         """Nothing is carried out until as many `release` have followed."""
+        if not self._holders:
+            self._held_from = self._submitted_to
         self._holders += 1
 
     def release(self) -> None:
         """Ends one `hold`; the caller advances."""
         self._holders -= 1
+        if not self._holders and self._submitted_to > self._held_from:
+            self._together.append(_Together(self._held_from, self._submitted_to))
+
+    @property
+    def _submitted_to(self) -> int:
+        return self._waiting[-1].end_offset if self._waiting else self.offset
+
+    def _whole_below(self, safe_offset: int) -> int:
+        """Up to where dispatches may be carried out, if the log is safe up to an offset."""
+        while self._together and self._together[0].end <= safe_offset:
+            self._together.popleft()
+        return min(safe_offset, self._together[0].begin) if self._together else safe_offset
 
     def advance(self, safe_offset: int) -> None:
         """Carries out what ends at or below `safe_offset`, as far as the disk lets it (see `fault`), and tells readers.
 
         Raises what telling them raises."""
         begin = self.offset
+        safe_offset = self._whole_below(safe_offset)
         while not self._holders and self._waiting and self._waiting[0].end_offset <= safe_offset:
             dispatch = self._waiting[0]
             try:
@@ -143,6 +168,7 @@ class Dispatcher:
     def rewind(self, offset: int) -> None:
         """The log ends at `offset` now; nothing may be waiting."""
         self.offset = min(self.offset, offset)
+        self._together.clear()
 
     def forget(self, topic: str) -> None:
         """Drops what waits for the queues of a topic that is deleted."""

@@ -37,6 +37,8 @@ from .participant_bench import SMALL, ParticipantBench, Sent, T, make_half, othe
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from rmqspark.store.flush import FlushPlan
+
 N0, N1 = (Batch(T, 1, version) for version in range(2))
 
 
@@ -87,6 +89,32 @@ def test_readers_see_a_transaction_at_once(bench: ParticipantBench) -> None:
     assert seen == [0] * 6
     assert [body for body in bench.bodies("t") if body != b"other"] == [b"%d" % (n // 3) for n in range(15)]
     assert bench.bodies("t").count(b"other") == 6
+
+
+def test_a_flush_amid_a_transaction_publishes_no_part_of_it() -> None:
+    """With SYNC_FLUSH others wait for the disk meanwhile: what is flushed for them has a part of it."""
+    bench = ParticipantBench(replace(SMALL, mapped_file_size_commit_log=1 << 20, flush_disk_type="SYNC_FLUSH"))
+    attempt = bench.send(N0, *(Sent(topic, 0, [b"%d" % n] * 3) for n in range(4) for topic in ("t", "u")))
+    assert bench.vote(N0, attempt) == ""
+    flushes: list[FlushPlan] = []
+    seen: list[int] = []
+
+    def others_wait() -> None:
+        bench.store.writer.append_parts("t", 1, *other_message())
+        flushes.extend(plan for plan in [bench.store.flusher.begin()] if plan is not None)
+
+    async def flushed(end_offset: int) -> None:
+        for plan in flushes:
+            plan.run()
+            bench.store.flusher.finish(plan)
+            seen.append(len(bench.bodies("t")) + len(bench.bodies("u")))
+        bench.store.flush()
+
+    bench.disk.flushed = flushed  # type: ignore[method-assign]
+    bench.commit(N0, attempt, durable=True, each_step=others_wait)
+    assert seen == [0]
+    assert (len(bench.bodies("t")), len(bench.bodies("u"))) == (12, 12)
+    assert bench.bodies("t", 1) == [b"other"] * 5
 
 
 def test_small_half_batches_are_appended_together(bench: ParticipantBench) -> None:
