@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import structlog
 
-from rmqspark.errors import WRITTEN_LATER, DamagedFile, DecodeError, NotWritable, RecordError
+from rmqspark.errors import WRITTEN_LATER, DamagedFile, DecodeError, InvalidMessage, NotWritable, RecordError
 from rmqspark.protocol.names import HALF_BATCH_TOPIC, OP_HALF_BATCH_TOPIC
 from rmqspark.protocol.records.record import HEAD_BYTES, MIN_RECORD_BYTES, SysFlag, encode_record
 from rmqspark.store.draft import Draft
@@ -148,12 +148,14 @@ class HalfStore:
 
     # --- events ------------------------------------------------------------------------------------------------------
 
-    def record(self, event: Event) -> int:
+    def record(self, event: Event, *, most_bytes: int | None = None) -> int:
         """Writes an event; returns its physical offset. A disk that is full for others has room for what lets files go:
-        all but a vote, which has a batch held longer. Raises NotWritable, InvalidMessage for one too large."""
-        record = encode_record(
-            topic=OP_HALF_BATCH_TOPIC, body=encode_event(event), born_timestamp_ms=self._clock.now_ms()
-        )
+        all but a vote, which has a batch held longer. Raises NotWritable, InvalidMessage for one of more than
+        `most_bytes`, or than a file of the log takes."""
+        body = encode_event(event)
+        if most_bytes is not None and len(body) > most_bytes:
+            raise InvalidMessage(f"An event of {len(body):,} bytes is over the limit of {most_bytes:,}.")
+        record = encode_record(topic=OP_HALF_BATCH_TOPIC, body=body, born_timestamp_ms=self._clock.now_ms())
         draft = Draft(OP_HALF_BATCH_TOPIC, _EVENT_QUEUE, record)
         return self._store.append([draft], makes_room=not isinstance(event, VotedFor))[0].physical_offset
 

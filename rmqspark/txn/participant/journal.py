@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rmqspark.txn.participant.participant_events import Event
 
 _SUMMARY_EVERY_EVENTS: Final = 256
+_SUMMARY_BYTES: Final = 4 << 20  # slaves take no record of much more, and it is written again and again
 
 log = structlog.get_logger("rmqspark.txn")
 
@@ -57,16 +58,14 @@ class Journal:
         """One that is too large tells less, then remembers less: without a summary the log could never expire."""
         next_half = self._halves.next_half
         with suppress(InvalidMessage):
-            return self._halves.record(self._participant.summary(next_half))
+            return self._halves.record(self._participant.summary(next_half), most_bytes=_SUMMARY_BYTES)
         most_idle = self._participant.idle_count
-        while True:
+        while most_idle:
             less = self._participant.summary(next_half, most_idle=most_idle, with_outputs=False)
-            try:
-                return self._halves.record(less)
-            except InvalidMessage:
-                if not most_idle:
-                    raise
-                most_idle //= 2
+            with suppress(InvalidMessage):
+                return self._halves.record(less, most_bytes=_SUMMARY_BYTES)
+            most_idle //= 2
+        return self._halves.record(self._participant.summary(next_half, most_idle=0, with_outputs=False))
 
     def replay(self) -> None:
         """Tells the participant all that the log says. Once, at a start."""

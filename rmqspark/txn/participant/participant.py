@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rmqspark.txn.participant.half_batch import HalfBatch
     from rmqspark.txn.participant.participant_events import AttemptKey, Event
 
-_MOST_IDLE: Final = 10_000  # transactional ids remembered of which nothing is held
+_MOST_IDLE: Final = 20_000  # transactional ids remembered of which nothing is held: as many as a broker coordinates
 _UNKNOWN: Final = HeldTransaction()  # stands for those of which nothing was ever heard
 
 

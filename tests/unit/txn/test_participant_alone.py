@@ -8,11 +8,13 @@ from dataclasses import replace
 import pytest
 
 from rmqspark.errors import Fenced, NotWritable, TopicNotFound, Unreachable
-from rmqspark.protocol.bodies.txn import AttemptName, HeldAttempt
+from rmqspark.protocol.bodies.txn import AttemptName, HeldAttempt, OutputRange
+from rmqspark.store.config import StoreConfig
 from rmqspark.txn.participant import participant as participant_module
 from rmqspark.txn.participant import retention as retention_module
 from rmqspark.txn.participant.half_batch import Batch
 from rmqspark.txn.participant.hearsay import Verdict
+from rmqspark.txn.participant.participant_events import Completed
 
 from .participant_bench import SMALL, ParticipantBench, Sent, T, other_message
 
@@ -368,6 +370,21 @@ def test_many_idle_ids_do_not_keep_the_log_from_expiring() -> None:
     bench.completer.journal.summarize(at_once=True)
     assert (bench.resolver.needed_offset() or 0) >= before
     bench.reopen()
+    assert all(bench.participant.is_completed(Batch(each, 1, 7)) for each in ids)
+
+
+def test_a_summary_of_many_ids_and_queues_is_a_record_that_slaves_take() -> None:
+    """However large the files of the log are: it leaves out where messages went, and no id."""
+    bench = ParticipantBench(StoreConfig(message_index_enable=False, mapped_file_size_commit_log=64 << 20))
+    ids = [f"nightly-job-{number:06}" for number in range(9_000)]
+    outputs = [OutputRange("invoices", "broker-a", queue_id, 1_000_000, 1_000_100) for queue_id in range(20)]
+    for each in ids:
+        bench.participant.apply(Completed(each, 1_700_000_000_000, 7, outputs), bench.store.end_offset)
+    before = bench.store.end_offset
+    bench.commit(N0, bench.send(N0, Sent("t", 0, [b"1"])))
+    bench.completer.journal.summarize(at_once=True)
+    assert bench.store.end_offset - before < (4 << 20) + 10_000
+    bench.kill()
     assert all(bench.participant.is_completed(Batch(each, 1, 7)) for each in ids)
 
 
