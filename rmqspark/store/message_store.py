@@ -178,8 +178,8 @@ class MessageStore:
 
     @contextmanager
     def publishing_together(self) -> Iterator[None]:
-        """What is appended inside becomes readable at once, at the end (in SYNC_FLUSH when all of it is flushed), and so
-        does what anybody else appends meanwhile."""
+        """What is appended inside becomes readable at once, at the end, in SYNC_FLUSH when all of it is flushed; so does
+        what anybody else appends meanwhile."""
         self._dispatcher.hold()
         try:
             yield
