@@ -178,7 +178,7 @@ class MessageStore:
 
     @contextmanager
     def publishing_together(self) -> Iterator[None]:
-        """What is appended inside becomes readable at once, at the end, in SYNC_FLUSH when all of it is flushed; so does
+        """What is appended inside becomes readable at once, at the end (in SYNC_FLUSH once all is flushed), and so does
         what anybody else appends meanwhile."""
         self._dispatcher.hold()
         try:

@@ -21,7 +21,8 @@ _CHECKSUM: Final = re.compile("[0-9]{1,20}")  # of 64 bits
 def check_decision(decision: TxnDecision) -> None:
     """Raises TransactionError unless each partition counts once: all its rows come from one attempt, on whichever
     brokers. And what is remembered of a decision for good has the length that such things have."""
-    texts = [decision.queryId, decision.topic, decision.leasedQueues, decision.run, *decision.participants]
+    names = [decision.queryId, decision.topic, decision.run, *decision.participants]
+    texts = [*names, decision.leasedQueues, decision.readTo]
     if max(map(len, texts)) > MAX_TRANSACTIONAL_ID_LENGTH or not _CHECKSUM.fullmatch(decision.checksum):
         raise TransactionError("The decision has names, or a checksum, that are none.")
     attempts: dict[int, str] = {}
@@ -72,6 +73,7 @@ def figures(decision: TxnDecision) -> TxnDecision:
         checksum=decision.checksum,
         topic=decision.topic,
         leasedQueues=decision.leasedQueues,
+        readTo=decision.readTo,
         run=decision.run,
         batchId=decision.batchId,
     )

@@ -258,7 +258,8 @@ def _of_another_name(batch: Batch, holders: Sequence[str]) -> TransactionError:
     """The error where a broker has voted for what is decided, and the decision does not name it."""
     return TransactionError(
         f"{batch} was voted for here, and is committed on {', '.join(sorted(holders))}, but on no broker of this name.",
-        hint="Was this broker renamed? Start it under its old name, and it completes what it holds.",
+        hint="Was this broker renamed? Start it under its old name, and it completes what it holds. Or has the run "
+        "written this version twice? Then what is held here goes when the next version is decided.",
     )
 
 

@@ -575,7 +575,7 @@ class _Broker:
             if isinstance(entry, HalfBatch) and (wanted is None or at in wanted or at >= summary.next_half)  # type: ignore[union-attr]
         ]
 
-    def record(self, event: Any) -> int:
+    def record(self, event: Any, *, most_bytes: int | None = None) -> int:
         self._entries.append(encode_participant_event(event))
         return len(self._entries) - 1
 
