@@ -5,13 +5,15 @@ by a test in this process (`arm`), or for a process that is yet to start by $RMQ
 
     after_decide:kill:1,before_vote:stop:3      name:action:at which arrival (1 if left out)
 
-`kill` is SIGKILL, `stop` SIGSTOP, `raise` raises InjectedFault once.
+`kill` is SIGKILL, `stop` SIGSTOP, `raise` raises InjectedFault once. Where $RMQ_FAULT_POINTS_MET names a directory,
+the last that such a process does is to leave a file there with the point's name.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from rmqspark.errors import InvalidArgument, RmqError
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 VARIABLE: Final = "RMQ_FAULT_POINTS"
+MET_VARIABLE: Final = "RMQ_FAULT_POINTS_MET"
 _DEFAULTS: Final = ("kill", "1")  # of action and arrival
 
 NAMES: Final = frozenset(
@@ -99,11 +102,19 @@ def _action(word: str, name: str) -> Callable[[], None]:
         raise InvalidArgument(f"Fault point {name!r} has no action {word!r}.", hint="There are: kill, stop, raise.")
 
     def act() -> None:
+        _leave_word(name)
         if word == "raise":
             raise InjectedFault(f"A test has this fail at {name!r}.")
         os.kill(os.getpid(), signal.SIGKILL if word == "kill" else signal.SIGSTOP)
 
     return act
+
+
+def _leave_word(name: str) -> None:
+    directory = os.environ.get(MET_VARIABLE)
+    if directory:
+        with suppress(OSError):  # whoever would read it has gone, and the directory with it
+            os.close(os.open(os.path.join(directory, name), os.O_CREAT | os.O_WRONLY))
 
 
 arm_from(os.environ.get(VARIABLE, ""))

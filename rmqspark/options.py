@@ -163,7 +163,7 @@ def choice(*accepted: str) -> Callable[[str], str]:
 
     def read(value: str) -> str:
         if value.lower() not in spelling:
-            raise ValueError(f"{', '.join(accepted)} is accepted.")
+            raise ValueError(f"one of {', '.join(accepted)} is accepted.")
         return spelling[value.lower()]
 
     return read

@@ -157,7 +157,8 @@ def _wait(delay: str | None) -> _Wait:
         return _Wait(span_ms=duration_ms(delay))
     except ValueError as error:
         raise InvalidArgument(
-            f"--delay {delay!r} is neither a level nor a time: {error}", hint="Use 90s, 15m or 2h, or a level, 1 to 18."
+            f"--delay {delay!r} is neither a level nor a time: {error}",
+            hint="Use 90s, 15m or 2h, or a level, 1 to 18; 0 is at once.",
         ) from None
 
 

@@ -12,18 +12,20 @@ import os
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.client.pull_consumer import PullConsumer
 from rmqspark.client.spark.audit import findings
 from rmqspark.client.spark.txn import audited_batches
-from rmqspark.fault_points import VARIABLE, InjectedFault, arm, disarm
+from rmqspark.fault_points import MET_VARIABLE, VARIABLE, InjectedFault, arm, disarm
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.names import is_system_topic
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from rmqspark.model import ReceivedMessage
     from rmqspark.protocol.bodies.txn import AuditedBatch, OutputRange
@@ -55,13 +57,18 @@ def assert_exactly_once(query: Any, *, namesrv: str | None = None, access: Acces
 
 @dataclass
 class Crash:
-    """A failure at a fault point of this process; `met` once something has come to it."""
+    """A failure at a fault point; `met` once something has come to it, in this process or in one it has started."""
 
     point: str
-    met: bool = False
+    words: Path  # what processes that are killed there leave a file in
+    met_here: bool = False
+
+    @property
+    def met(self) -> bool:
+        return self.met_here or (self.words / self.point).exists()
 
     def __call__(self) -> None:
-        self.met = True
+        self.met_here = True
         raise InjectedFault(f"A test has this fail at {self.point!r}.")
 
 
@@ -73,21 +80,45 @@ def crash_at(name: str, *, arrival: int = 1) -> Iterator[Crash]:
     A process that is started in the block (a driver, `rmq up`) is killed with SIGKILL instead. Tasks and commits of a
     Spark session that was there before are neither: in such a session only the points of brokers (`before_vote`,
     `after_vote`, `after_decide`, `before_complete`, `mid_complete`, `after_complete`) are ever met. What the block is
-    given says whether one was: a crash that never came proves nothing. All names are in `rmqspark.fault_points.NAMES`;
-    another one is InvalidArgument.
+    given says whether one was, here or in such a process: a crash that never came proves nothing. All names are in
+    `rmqspark.fault_points.NAMES`; another one is InvalidArgument.
     """
-    crash = Crash(name)
-    arm(name, crash, arrival=arrival)
-    before = os.environ.get(VARIABLE)
-    os.environ[VARIABLE] = ",".join(filter(None, (before, f"{name}:kill:{arrival}")))
+    with _place_for_words() as words:
+        crash = Crash(name, words)
+        arm(name, crash, arrival=arrival)
+        armed = ",".join(filter(None, (os.environ.get(VARIABLE), f"{name}:kill:{arrival}")))
+        try:
+            with _environment({VARIABLE: armed, MET_VARIABLE: str(words)}):
+                yield crash
+        finally:
+            disarm(name)
+            crash.met_here = crash.met
+            (words / name).unlink(missing_ok=True)
+
+
+@contextmanager
+def _place_for_words() -> Iterator[Path]:
+    """The outer block's, if there is one: a process inside of both may come to its point."""
+    if outer := os.environ.get(MET_VARIABLE):
+        yield Path(outer)
+        return
+    with TemporaryDirectory(prefix="rmq-crash-") as own:
+        yield Path(own)
+
+
+@contextmanager
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Processes that are started inside are given these."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
     try:
-        yield crash
+        yield
     finally:
-        disarm(name)
-        if before is None:
-            del os.environ[VARIABLE]
-        else:
-            os.environ[VARIABLE] = before
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _namesrv_here() -> str | None:

@@ -174,7 +174,7 @@ def test_two_writes_under_one_id_in_foreach_batch(topic: Topic, other: Topic, tm
         query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
         assert query.awaitTermination(200)
 
-    with pytest.raises(StreamingQueryException, match="Give each write a transactionalId of its own"):
+    with pytest.raises(StreamingQueryException, match="give each other write one of its own"):
         run()
     second["transactionalId"] = "both-late"
     run()

@@ -56,7 +56,8 @@ def _batches(client: ClusterClient, query: str) -> list[AuditedBatch]:
     if not batches:
         raise NotFound(
             f"No batch of {query!r} is known that was committed exactly-once here.",
-            hint="It takes a query's id (the same after every restart), its name or group (rmq spark list), or a "
-            "transactional id (rmq txn list). What is known of a batch expires with the messages of its time.",
+            hint="It takes a query's id (the same after every restart), its group, its name if it has a LagListener "
+            "(rmq spark list), or a transactional id (rmq txn list). What is known of a batch expires with messages "
+            "of its time.",
         )
     return batches

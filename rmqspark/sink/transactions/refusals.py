@@ -21,6 +21,10 @@ _TWO_WAYS = (
     "To have its rows written, perhaps a second time, name a new transactionalId. To have all versions up to {} passed "
     "over, whatever rows they have now, set onStaleVersion=skip."
 )
+_OTHERS_ANEW = (
+    "Leave this transactionalId to the write that was committed, for under a new one its rows would be written again, "
+    "and give each other write one of its own."
+)
 
 
 def fenced(attempt: Attempt, reason: str = "") -> Fenced:
@@ -94,8 +98,8 @@ def mismatch(attempt: Attempt, now: TxnDecision, committed: TxnDecision, *, fail
     return ReplayMismatch(
         f"Version {attempt.version} of transactional id {attempt.transactional_id!r} was committed with "
         f"{_told(committed)}; run again, it has {_told(now)}. What was committed stays, and nothing was added.",
-        hint="Rows that differ from run to run come from rand(), uuid(), current_timestamp(), a changed query, or "
-        f"input that is no longer there.{way_on}",
+        hint="Rows that differ from run to run come from rand(), uuid(), current_timestamp(), a changed query, input "
+        f"that is no longer there, or, in foreachBatch, a second write under this id.{way_on}",
     )
 
 
@@ -113,8 +117,8 @@ def second_write(attempt: Attempt, now: TxnDecision, committed: TxnDecision) -> 
         f"Version {attempt.version} of transactional id {attempt.transactional_id!r} was committed with "
         f"{_told(committed)} before in this very batch, {attempt.batch_id}, of this run of the query; what this write "
         f"has, {_told(now)}, was not written: an id and a version stand for one write.",
-        hint="Give each write a transactionalId of its own, then start the query again. If this is the same write, "
-        "made once more, its rows differ every time (rand(), uuid(), current_timestamp()): start it again as it is.",
+        hint=f"{_OTHERS_ANEW} Then start the query again. If this is the same write, made once more, its rows differ "
+        "every time (rand(), uuid(), current_timestamp()): start it again as it is.",
     )
 
 
@@ -122,7 +126,7 @@ def other_topic(attempt: Attempt, topic: str, committed: TxnDecision) -> ReplayM
     return ReplayMismatch(
         f"Version {attempt.version} of transactional id {attempt.transactional_id!r} was committed to topic "
         f"{committed.topic!r}, so nothing was written to {topic!r}: an id and a version stand for one write.",
-        hint="Give each topic a transactionalId of its own.",
+        hint=_OTHERS_ANEW,
     )
 
 

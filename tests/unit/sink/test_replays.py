@@ -98,7 +98,7 @@ def test_a_second_write_of_one_batch(run: str, recorded: dict, is_second: bool) 
     else would ever write them."""
     now = msgspec.structs.replace(OWN, run=run, rows=3)
     told = verdict(Replay(ATTEMPT._replace(version=1_000), USERS, now, msgspec.structs.replace(OWN, **recorded)))
-    story = "before in this very batch, 7, .* 3 rows .* Give each write a transactionalId of its own"
+    story = "before in this very batch, 7, .* 3 rows .* give each other write one of its own"
     check(told, ReplayMismatch if is_second else str, story if is_second else "it has 3 rows")
 
 

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from rmqspark.errors import InvalidArgument
-from rmqspark.fault_points import VARIABLE, InjectedFault, fault_point
+from rmqspark.fault_points import MET_VARIABLE, VARIABLE, InjectedFault, fault_point
 from rmqspark.testing import crash_at
 
 
@@ -46,8 +46,27 @@ def test_a_point_there_is_none_of() -> None:
 
 def test_a_process_that_is_started_inside_of_two_dies_of_either() -> None:
     """The inner block takes nothing from the outer one, nor from what was armed for this process by its environment."""
-    with crash_at("half_sent"), crash_at("after_vote", arrival=2):
-        for name in ("half_sent", "after_vote"):
-            meet = f"from rmqspark.fault_points import fault_point; fault_point({name!r}); fault_point({name!r})"
-            died = subprocess.run([sys.executable, "-c", meet], check=False)
-            assert died.returncode == -signal.SIGKILL
+    with crash_at("half_sent") as outer, crash_at("after_vote", arrival=2) as inner:
+        for name, crash in (("half_sent", outer), ("after_vote", inner)):
+            assert not crash.met
+            assert run_to(name, times=2) == -signal.SIGKILL
+            assert crash.met
+
+
+def test_a_crash_of_another_process_is_met() -> None:
+    """A driver's test can say that it came, in the block and behind it; one that came nowhere near was not met."""
+    with crash_at("before_decide", arrival=2) as crash:
+        assert run_to("before_decide", times=1) == 0
+        assert not crash.met
+        assert run_to("before_decide", times=2) == -signal.SIGKILL
+        assert crash.met
+    assert crash.met
+    with crash_at("before_decide", arrival=2) as again:
+        assert not again.met
+    assert MET_VARIABLE not in os.environ
+
+
+def run_to(point: str, *, times: int) -> int:
+    """A process comes to a point so many times; its exit code."""
+    meet = f"from rmqspark.fault_points import fault_point; [fault_point({point!r}) for _ in range({times})]"
+    return subprocess.run([sys.executable, "-c", meet], check=False).returncode
