@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from rmqspark.protocol.headers.txn import NO_EPOCH, NO_VERSION
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -45,6 +47,14 @@ class Complete(NamedTuple):
     durable: bool = False
 
 
+class Remembered(NamedTuple):
+    """What a participant knows of a transactional id by the word of its coordinators: it takes nothing of an epoch
+    below `newest_epoch`, and versions up to `completed` are in their topics there, or will be without another word."""
+
+    newest_epoch: int = NO_EPOCH
+    completed: int = NO_VERSION
+
+
 class ParticipantPort(Protocol):
     """A broker that holds half batches. Both raise what the way there raises: Unreachable, RequestTimeout."""
 
@@ -56,5 +66,5 @@ class ParticipantPort(Protocol):
 class ParticipantHere(ParticipantPort, Protocol):
     """The one in the coordinator's own broker."""
 
-    def newest_epoch(self, transactional_id: str) -> int:
-        """Those below it are fenced there; 0 if no coordinator ever spoke of the id."""
+    def remembered(self, transactional_id: str) -> Remembered:
+        """Of an id of which no coordinator ever spoke: nothing."""

@@ -146,12 +146,14 @@ class TxnCoordinatorHandlers:
         transactional_id, owners = request.header.transactionalId, self._owners
         if request.header.brokerName is not None:
             await self._remember_broker(request.header.brokerName)
+        remembered = owners.remembered_here(transactional_id)
         return Reply(
             TxnFindResponseHeader(
                 owners.is_mine(transactional_id),
                 owners.is_adopting(transactional_id),
                 owners.own_name,
-                owners.epoch_here(transactional_id),
+                remembered.newest_epoch,
+                remembered.completed,
             ),
             BrokersSeen(owners.seen()).encode(standard=True),
         )

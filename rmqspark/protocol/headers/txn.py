@@ -215,12 +215,13 @@ class TxnFindRequestHeader(Header):
 
 class TxnFindResponseHeader(Header):
     """`found`, or about to be: `adopting`. Body: BrokersSeen. `brokerName` is who answers; addresses change hands. As a
-    participant it takes nothing of an epoch below `newestEpoch`."""
+    participant it takes nothing of an epoch below `newestEpoch`, and has completed all versions up to `completed`."""
 
     found: bool
     adopting: bool
     brokerName: str
     newestEpoch: Int64 = NO_EPOCH
+    completed: Int64 = NO_VERSION
 
 
 class TxnReportInputRequestHeader(Header):

@@ -97,7 +97,7 @@ class Coordination:
             max_decision_bytes=config.max_decision_bytes,
             restate_after_bytes=config.restate_after_bytes,
         )
-        self.owners = Owners(self.ledger, peers, participant_here.newest_epoch)
+        self.owners = Owners(self.ledger, peers, participant_here.remembered)
         self.following = following = Following(InputLeases(leases_here, peers), self._offsets)
         self.rollout = Rollout(self.ledger, self._participant, clock, self.journal.flushed, following.is_done)
         self.journal.replay()

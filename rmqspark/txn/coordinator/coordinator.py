@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from rmqspark.txn.coordinator.following import Following
     from rmqspark.txn.coordinator.journal import Journal
     from rmqspark.txn.coordinator.ledger import Ledger
-    from rmqspark.txn.coordinator.owners import Owners
+    from rmqspark.txn.coordinator.owners import Owners, Past
     from rmqspark.txn.coordinator.rollout import Rollout
     from rmqspark.txn.coordinator.uptime import Uptime
     from rmqspark.txn.ports import ParticipantPort
@@ -80,7 +80,11 @@ class Coordinator:
     # --- requests ----------------------------------------------------------------------------------------------------
 
     async def prepare(self, transactional_id: str, run: str, version: int, query_id: str) -> Ruling:
-        """May an attempt of `run` write `version`? WRITE, ALREADY_COMMITTED, FENCED, STALE or REDIRECT."""
+        """May an attempt of `run` write `version`? WRITE, ALREADY_COMMITTED, FENCED, STALE or REDIRECT.
+
+        Raises TransactionError, with nothing remembered, for a version that a broker has completed and our ledger
+        does not know.
+        """
         check_transactional("transactional id", transactional_id)
         check_transactional("run", run)
         if query_id:
@@ -91,15 +95,10 @@ class Coordinator:
         if adoption.owner is not None:
             return _redirect(adoption.owner)
         async with self.turns.of(transactional_id):
-            is_known = transactional_id in self._ledger
-            # Where nobody can be asked any more who remembers older epochs of the id, the time is above those, too.
-            least_epoch = 1 if is_known else max(self._clock.now_ms(), adoption.newest_epoch + 1)
-            asked = transactional_id, run, version, query_id, self._uptime.now_ms()
-            answer = self._ledger.prepare(*asked, least_epoch=least_epoch)
-            if is_known and any(isinstance(event, RunOpened) for event in answer.events):
-                newest_epoch = await self._owners.refuse_second(transactional_id)
-                if newest_epoch >= answer.epoch:  # this store was set back: what it has handed out since is fenced
-                    answer = self._ledger.prepare(*asked, least_epoch=newest_epoch + 1)
+            answer, past = await self._prepared(transactional_id, run, version, query_id, adoption.past)
+            if answer.outcome is TxnOutcome.WRITE and version <= past.completed:
+                with self._refusals.telling(transactional_id):
+                    raise _committed_before(transactional_id, version, past)
             return await self._tell(transactional_id, answer)
 
     async def decide(self, transactional_id: str, run: str, epoch: int, version: int, decision: TxnDecision) -> Ruling:
@@ -165,6 +164,22 @@ class Coordinator:
             return await self._give(answer)
 
     # --- steps -------------------------------------------------------------------------------------------------------
+
+    async def _prepared(
+        self, transactional_id: str, run: str, version: int, query_id: str, past: Past
+    ) -> tuple[Answer, Past]:
+        """What the ledger says, above the epochs that others remember; and what those remember besides, as far as they
+        were asked: before the id was adopted, and again for each new run."""
+        is_known = transactional_id in self._ledger
+        # Where nobody can be asked any more who remembers older epochs of the id, the time is above those, too.
+        least_epoch = 1 if is_known else max(self._clock.now_ms(), past.newest_epoch + 1)
+        asked = transactional_id, run, version, query_id, self._uptime.now_ms()
+        answer = self._ledger.prepare(*asked, least_epoch=least_epoch)
+        if is_known and any(isinstance(event, RunOpened) for event in answer.events):
+            past = await self._owners.refuse_second(transactional_id)
+            if past.newest_epoch >= answer.epoch:  # this store was set back: what it has handed out since is fenced
+                answer = self._ledger.prepare(*asked, least_epoch=past.newest_epoch + 1)
+        return answer, past
 
     async def _put_to_vote(
         self, transactional_id: str, epoch: int, version: int, decision: TxnDecision, by: str = DRIVER
@@ -252,6 +267,16 @@ class Coordinator:
             return _redirect(other)
         self._refusals.tell(transactional_id, UnknownTransaction(f"Nobody knows {transactional_id!r}."))
         return Ruling(Answer(TxnOutcome.FENCED))
+
+
+def _committed_before(transactional_id: str, version: int, past: Past) -> TransactionError:
+    """The error for what would be in its topics twice: its halves may all go to brokers that do not know it."""
+    return TransactionError(
+        f"Version {version} of {transactional_id!r} was committed before, and its coordinator does not know that: "
+        f"broker {past.completed_by!r} has completed version {past.completed}.",
+        hint="Was the coordinator's store set back or lost, is it another broker now, or was the id not used for long? "
+        "The batch goes through under a new transactionalId, and then has the rows twice that were committed.",
+    )
 
 
 def _redirect(coordinator: str) -> Ruling:

@@ -19,9 +19,10 @@ import structlog
 from rmqspark.errors import NotSupported, RmqError, TransactionError, TwoCoordinators, Unreachable
 from rmqspark.protocol.bodies.txn import BrokersSeen
 from rmqspark.protocol.codes import RequestCode
-from rmqspark.protocol.headers.txn import NO_EPOCH, TxnFindRequestHeader, TxnFindResponseHeader
+from rmqspark.protocol.headers.txn import NO_EPOCH, NO_VERSION, TxnFindRequestHeader, TxnFindResponseHeader
 from rmqspark.told_once import ToldOnce
 from rmqspark.txn.coordinator.ledger import MAX_PEERS
+from rmqspark.txn.ports import Remembered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -35,31 +36,40 @@ log = structlog.get_logger("rmqspark.txn")
 
 
 class _Told(NamedTuple):
-    """What a broker says of an id: that it has it in its ledger, or is about to; below which epoch it takes nothing;
-    and which brokers it has ever seen."""
+    """What a broker says of an id: that it has it in its ledger, or is about to; what it remembers of it as a
+    participant; and which brokers it has ever seen."""
 
     owns: bool = False
     adopts: bool = False
-    newest_epoch: int = NO_EPOCH
+    remembered: Remembered = Remembered()
     seen: tuple[str, ...] = ()
 
 
+class Past(NamedTuple):
+    """What all brokers together remember of an id that a coordinator may know less of: it was forgotten, or decided by
+    one that is gone for good, or the ledger was set back. New epochs have to be above `newest_epoch`, and new versions
+    above `completed`, which `completed_by` has in its topics."""
+
+    newest_epoch: int = NO_EPOCH
+    completed: int = NO_VERSION
+    completed_by: str = ""
+
+
 class Adoption(NamedTuple):
-    """The other broker that owns an id. None if it is ours, or about to be, and then the newest epoch that any broker
-    remembers: it was forgotten, or its coordinator is gone for good, and new epochs have to be above that."""
+    """The other broker that owns an id. None if it is ours, or about to be, and then what others remember of it."""
 
     owner: str | None
-    newest_epoch: int = NO_EPOCH
+    past: Past = Past()
 
 
 class Owners:
-    """Finds the coordinator of an id. `epoch_here` says below which epoch of an id this broker takes nothing itself."""
+    """Finds the coordinator of an id. `remembered_here` says what this broker remembers of an id as a participant."""
 
-    def __init__(self, ledger: Ledger, peers: Peers, epoch_here: Callable[[str], int]) -> None:
+    def __init__(self, ledger: Ledger, peers: Peers, remembered_here: Callable[[str], Remembered]) -> None:
         self.own_name: Final = peers.own_name
         self._ledger = ledger
         self._peers = peers
-        self.epoch_here = epoch_here
+        self.remembered_here: Final = remembered_here
         self._adopting: dict[str, int] = {}  # id -> how many requests are asking around for it
         self._told: ToldOnce[tuple[str, str]] = ToldOnce(log, "ids with two coordinators")  # id and the other one
 
@@ -91,21 +101,19 @@ class Owners:
         self._adopting[transactional_id] = self._adopting.get(transactional_id, 0) + 1
         try:
             told, is_listed = await self._ask_all(transactional_id)
-            remembered = (answer.newest_epoch for answer in told.values() if answer is not None)
-            newest_epoch = max([self.epoch_here(transactional_id), *remembered])
-            return Adoption(_owner(transactional_id, told, is_listed), newest_epoch)
+            return Adoption(_owner(transactional_id, told, is_listed), self._past(transactional_id, told))
         finally:
             self._adopting[transactional_id] -= 1
             if not self._adopting[transactional_id]:
                 del self._adopting[transactional_id]
 
-    async def refuse_second(self, transactional_id: str) -> int:
+    async def refuse_second(self, transactional_id: str) -> Past:
         """Raises TwoCoordinators if another broker that can be asked owns what we own. One that is about to adopt it
-        is asking us at this moment, and will not. Returns the newest epoch that any of them remembers."""
+        is asking us at this moment, and will not. Returns what they remember, and this broker."""
         told, _ = await self._ask_all(transactional_id)
         other = next((name for name, answer in told.items() if answer is not None and answer.owns), None)
         if other is None:
-            return max([NO_EPOCH, *(answer.newest_epoch for answer in told.values() if answer is not None)])
+            return self._past(transactional_id, told)
         error = TwoCoordinators(
             f"Brokers {self.own_name!r} and {other!r} both coordinate the transactional id {transactional_id!r}.",
             hint="Go on with a new transactionalId, after a look at what both have committed (rmq txn describe).",
@@ -113,6 +121,13 @@ class Owners:
         if self._told.is_news((transactional_id, other)):
             log.error("two coordinators", transactional_id=transactional_id, other=other)
         raise error
+
+    def _past(self, transactional_id: str, told: Mapping[str, _Told | None]) -> Past:
+        remembered = {name: answer.remembered for name, answer in told.items() if answer is not None}
+        remembered[self.own_name] = self.remembered_here(transactional_id)
+        completed_by = max(remembered, key=lambda name: remembered[name].completed)
+        newest_epoch = max(each.newest_epoch for each in remembered.values())
+        return Past(newest_epoch, remembered[completed_by].completed, completed_by)
 
     async def _ask_all(self, transactional_id: str) -> tuple[dict[str, _Told | None], bool]:
         """What everybody says, by name (None for those that do not answer), and whether a name server could be asked
@@ -142,7 +157,8 @@ class Owners:
         except RmqError as error:
             log.info("a broker cannot be asked", broker=broker, reason=str(error))
             return None
-        return _Told(answer.found and not answer.adopting, answer.adopting, answer.newestEpoch, tuple(seen))
+        remembered = Remembered(answer.newestEpoch, answer.completed)
+        return _Told(answer.found and not answer.adopting, answer.adopting, remembered, tuple(seen))
 
 
 def _owner(transactional_id: str, told: Mapping[str, _Told | None], is_listed: bool) -> str | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 from rmqspark.errors import TransactionError
 from rmqspark.txn.participant.half_batch import Batch
 from rmqspark.txn.participant.participant_events import BegunCompletion, Standing, Vote
+from rmqspark.txn.ports import Remembered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -55,9 +56,9 @@ class HeldTransaction:
         self._dropped = -1  # under that epoch, all versions up to this one are
 
     @property
-    def newest_epoch(self) -> int:
-        """The newest one that the coordinator spoke of; 0 if it never did."""
-        return self._epoch
+    def remembered(self) -> Remembered:
+        """What a coordinator that knows less is told. A completion that has begun is finished, over any crash."""
+        return Remembered(self._epoch, max([self.completed, *(batch.version for batch in self.completions)]))
 
     @property
     def is_idle(self) -> bool:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from rmqspark.protocol.bodies.txn import HeldAttempt, OutputRange
     from rmqspark.txn.participant.half_batch import HalfBatch
     from rmqspark.txn.participant.participant_events import AttemptKey, Event
+    from rmqspark.txn.ports import Remembered
 
 _MOST_IDLE: Final = 20_000  # transactional ids remembered of which nothing is held: as many as a broker coordinates
 _UNKNOWN: Final = HeldTransaction()  # stands for those of which nothing was ever heard
@@ -89,9 +90,9 @@ class Participant:
         """Whether its coordinator has spoken of its epoch here, or of a newer one."""
         return self._get(batch).is_announced(batch.epoch)
 
-    def newest_epoch(self, transactional_id: str) -> int:
-        """The newest one that a coordinator spoke of: older ones are fenced. 0 if none did."""
-        return self._transactions.get(transactional_id, _UNKNOWN).newest_epoch
+    def remembered(self, transactional_id: str) -> Remembered:
+        """What coordinators have said of an id; nothing if none ever spoke of it."""
+        return self._transactions.get(transactional_id, _UNKNOWN).remembered
 
     def announce(self, batch: Batch) -> None:
         """Its coordinator says that its epoch was handed out."""

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from rmqspark.txn.participant.half_store import HalfStore
     from rmqspark.txn.participant.participant import Participant
     from rmqspark.txn.participant.participant_events import AttemptKey
-    from rmqspark.txn.ports import Vote
+    from rmqspark.txn.ports import Remembered, Vote
 
 _ASKED_AT_ONCE: Final = 256  # with whom one is asked whose coordinator hangs waits for that: 3 s
 
@@ -115,9 +115,9 @@ class Resolver:
             self._disk.hurry()
         return held
 
-    def newest_epoch(self, transactional_id: str) -> int:
-        """Of an id: those below it are fenced here. 0 if its coordinator never spoke of it."""
-        return self._participant.newest_epoch(transactional_id)
+    def remembered(self, transactional_id: str) -> Remembered:
+        """What coordinators have said of an id; nothing if none ever spoke of it."""
+        return self._participant.remembered(transactional_id)
 
     def held_versions(self, transactional_id: str | None) -> list[HeldVersion]:
         """What is held undecided: of one transactional id, or of all."""

@@ -22,7 +22,7 @@ from rmqspark.protocol.bodies.client import LeasedQueue
 from rmqspark.protocol.bodies.route import TopicConfig
 from rmqspark.protocol.bodies.txn import HeldAttempt, InputRange, TxnDecision
 from rmqspark.protocol.headers.txn import TxnOutcome
-from rmqspark.txn.ports import VoteAnswer
+from rmqspark.txn.ports import Remembered, VoteAnswer
 
 from ..store.store_bench import SMALL, StoreBench
 from .test_slave_role import given, tables_of
@@ -58,8 +58,8 @@ class OnDisk:
 class HoldsAll:
     """A participant that says yes to all."""
 
-    def newest_epoch(self, transactional_id: str) -> int:
-        return 0
+    def remembered(self, transactional_id: str) -> Remembered:
+        return Remembered()
 
     async def vote(self, request: Vote) -> VoteAnswer:
         return VoteAnswer(yes=True)

@@ -7,6 +7,7 @@ the world's network.
 from __future__ import annotations
 
 import asyncio
+from copy import deepcopy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -162,6 +163,18 @@ class Node:
             self.files.crash(None if seed is None else SystemEntropy(seed))
         else:
             self.files.kill()
+
+    def copy_of_disk(self) -> MemoryFileSystem:
+        """As it is now, and of no process."""
+        copy = deepcopy(self.files, {id(self.world.clock): self.world.clock})
+        copy.kill()
+        return copy
+
+    def restart_on(self, disk: MemoryFileSystem) -> None:
+        """It dies, and is started again with another disk: an earlier copy, or one that has nothing."""
+        self.die(power=False)
+        self.files, self.topic.files = disk, disk.within("s")
+        self.start()
 
     def begin(self, work: Any) -> None:
         """A task that ends with this life of the broker."""

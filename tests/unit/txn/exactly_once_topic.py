@@ -34,7 +34,7 @@ class TargetTopic:
 
     def __init__(self, files: FileSystem) -> None:
         self.is_there = True
-        self._files = files
+        self.files = files
         self._deletions = 0
         self._taken: dict[AttemptKey, int] = {}  # after how many deletions half batches came
         self._noted: Deletion | None = None  # the last one before the one that is under way
@@ -69,4 +69,4 @@ class TargetTopic:
         self._is_deleting = False
 
     def _note(self) -> Deletion | None:
-        return Deletions(self._files).get(TOPIC)
+        return Deletions(self.files).get(TOPIC)

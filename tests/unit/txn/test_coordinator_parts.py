@@ -29,8 +29,8 @@ from rmqspark.protocol.bodies.client import LeasedQueue
 from rmqspark.protocol.bodies.txn import AuditedBatch, BrokersSeen, HeldAttempt, InputRange, OutputRange, TxnDecision
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.consume import OffsetResponseHeader
-from rmqspark.protocol.headers.fields import to_fields
-from rmqspark.protocol.headers.txn import TxnFindResponseHeader
+from rmqspark.protocol.headers.fields import from_fields, to_fields
+from rmqspark.protocol.headers.txn import NO_VERSION, TxnFindResponseHeader
 from rmqspark.remoting.response import Response
 from rmqspark.store.config import StoreConfig
 from rmqspark.store.message_store import MessageStore
@@ -40,9 +40,10 @@ from rmqspark.txn.coordinator.coordination import Coordination, CoordinationConf
 from rmqspark.txn.coordinator.events import Decided, Finished, RunOpened
 from rmqspark.txn.coordinator.input_offsets import InputOffsets
 from rmqspark.txn.coordinator.ledger import MAX_PEERS, Ledger
-from rmqspark.txn.coordinator.owners import Adoption, Owners
+from rmqspark.txn.coordinator.owners import Adoption, Owners, Past
 from rmqspark.txn.coordinator.remote_participant import COMPLETE_TIMEOUT_MS, VOTE_TIMEOUT_MS
 from rmqspark.txn.coordinator.rollout import FIRST_REST_MS, Rollout
+from rmqspark.txn.ports import Remembered
 
 from .no_leases import NoLeases
 
@@ -83,7 +84,9 @@ class ScriptedPeers:
         if isinstance(answer, Exception):
             raise answer
         if isinstance(answer, Find):
-            answering = TxnFindResponseHeader(answer.found, answer.adopting, answer.name or broker, answer.epoch)
+            answering = TxnFindResponseHeader(
+                answer.found, answer.adopting, answer.name or broker, answer.epoch, answer.completed
+            )
             return Response(0, 1, None, 0, to_fields(answering), BrokersSeen(answer.seen).encode(standard=True))
         return Response(0, 1, None, 0, to_fields(answer), b"")
 
@@ -96,6 +99,7 @@ class Find(NamedTuple):
     name: str = ""
     seen: tuple[str, ...] = ()
     epoch: int = 0
+    completed: int = -1
 
 
 FOUND, NOT_FOUND = Find(found=True), Find(found=False)
@@ -106,7 +110,7 @@ def owners(peers: ScriptedPeers, *seen: str, retired: tuple[str, ...] = ()) -> O
     ledger = Ledger()
     ledger.peers.update(dict.fromkeys(seen))
     peers.retired = frozenset(retired)
-    return Owners(ledger, peers, lambda name: 7)  # type: ignore[arg-type]
+    return Owners(ledger, peers, lambda _: Remembered(7, 2))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -174,7 +178,24 @@ def test_who_adopts_an_id_learns_which_epochs_are_remembered() -> None:
     """Here and elsewhere: below them nothing would be taken. A stock broker remembers none."""
     for epoch, newest in ((9, 9), (5, 7)):
         peers = ScriptedPeers(b=Find(found=False, epoch=epoch), c=NotSupported("a stock broker"))
-        assert asyncio.run(owners(peers).adopt(T)) == Adoption(None, newest)
+        assert asyncio.run(owners(peers).adopt(T)).past.newest_epoch == newest
+
+
+@pytest.mark.parametrize(("on_b", "completed", "by"), [(-1, 2, "a"), (1, 2, "a"), (3, 3, "b")])
+def test_who_coordinates_an_id_learns_which_versions_are_completed(on_b: int, completed: int, by: str) -> None:
+    """Before it adopts the id, and for each new run: its own store may have been set back. What only brokers have that
+    cannot be asked then is not known."""
+    peers = ScriptedPeers(b=Find(found=False, epoch=9, completed=on_b), c=NotSupported("a stock broker"))
+    assert asyncio.run(owners(peers).adopt(T)) == Adoption(None, Past(9, completed, by))
+    peers.answers["d"] = AWAY
+    assert asyncio.run(owners(peers).refuse_second(T)) == Past(9, completed, by)
+
+
+def test_an_earlier_broker_does_not_say_what_it_has_completed() -> None:
+    """Nothing is concluded from that."""
+    said = to_fields(TxnFindResponseHeader(found=False, adopting=False, brokerName="b", newestEpoch=9, completed=3))
+    told = from_fields({name: value for name, value in said.items() if name != "completed"}, TxnFindResponseHeader)
+    assert (told.newestEpoch, told.completed) == (9, NO_VERSION)
 
 
 def test_two_that_adopt_at_once_both_give_up() -> None:
@@ -538,7 +559,7 @@ class Bench:
             peers=self.peers,  # type: ignore[arg-type]
             append=self.store.append,
             flush_to=self.flush_to,
-            participant_here=SimpleNamespace(newest_epoch=lambda _: 7, complete=complete),  # type: ignore[arg-type]
+            participant_here=SimpleNamespace(remembered=lambda _: Remembered(7), complete=complete),  # type: ignore[arg-type]
             commit_here=lambda *_: None,
             leases_here=NoLeases(),
         )

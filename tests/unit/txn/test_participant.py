@@ -30,7 +30,9 @@ from rmqspark.txn.coordinator.ledger import Answer
 from rmqspark.txn.participant import completion_steps
 from rmqspark.txn.participant.half_batch import Batch
 from rmqspark.txn.participant.hearsay import Verdict
-from rmqspark.txn.ports import Complete
+from rmqspark.txn.participant.participant import Participant
+from rmqspark.txn.participant.participant_events import Completed, CompletionBegun
+from rmqspark.txn.ports import Complete, Remembered
 
 from .participant_bench import SMALL, ParticipantBench, Sent, T, make_half, other_message, run
 
@@ -339,6 +341,16 @@ def test_what_a_coordinator_was_made_to_forget(bench: ParticipantBench, version:
     with pytest.raises(TransactionError, match="was committed here before.*under a new transactionalId") as told:
         bench.send(Batch(T, 2, version), Sent("t", 0, [b"1"]))
     assert not isinstance(told.value, Fenced)
+
+
+def test_what_a_coordinator_is_told_that_knows_less() -> None:
+    """A version counts as completed from the beginning on: no crash keeps its rows from becoming readable."""
+    participant, told = Participant(max_halves=1, max_bytes=1), list[Remembered]()
+    for place, event in enumerate((CompletionBegun(T, 7, 3, []), Completed(T, 7, 3, []), CompletionBegun(T, 7, 4, []))):
+        participant.apply(event, place)
+        told.append(participant.remembered(T))
+    assert told == [Remembered(completed=3), Remembered(7, 3), Remembered(7, 4)]
+    assert participant.remembered("another") == Remembered()
 
 
 def test_older_epoch(bench: ParticipantBench) -> None:
