@@ -2,17 +2,24 @@
 
 The ledger, the participant, its resolver and completer are the real ones; a state keeps only their logs, and they are
 made from these again (what a log says is all they know). Around them, as tuples: what the drivers are at, which DECIDEs
-are still on their way, what the coordinator is doing. In every state, anything that can happen next does: the next step
-of anybody; a request or its answer lost; a DECIDE delivered late or twice; a power loss of anybody, which leaves any
-part of the log behind the last flush; a driver that gives up, or goes on as a zombie beside the next one.
+are still on their way, what the coordinator is doing. Its voting, rollout and journal are models here, and so are
+stores, disks and check-backs.
+
+In every state, anything that can happen next does: the next step of anybody; a request or its answer lost; a DECIDE
+delivered late or twice; a power loss of anybody, which leaves any part of the log behind the last flush; a driver that
+gives up, or goes on as a zombie beside the next one.
 
 Checked in every state: what readers see, and that nothing is decided which a driver was told is closed. In a share of
-them, from there on everything goes well: then each version is there once, in order, on both brokers.
+them, from there on everything goes well: then each version is there once, in order, on both brokers, and the
+coordinator knows.
+
+Nearest first and up to a bound, from the beginning, it does not come to version 1's decision. So tests begin it
+further on, too (`follow`), and count how far it came (`reach`).
 """
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -40,6 +47,7 @@ T = "t"
 BROKERS = (0, 1)
 LAST_VERSION = 1
 RUNS = (1, 2)
+LOSSES = CUTS = 2
 HELD = HeldAttempt(0, "x", 1, 1, 1, 1)
 
 
@@ -77,8 +85,8 @@ class State(NamedTuple):
     service: Service | None = None
     recorded: int = -1  # Spark's commit log
     told: frozenset[tuple[int, int]] = frozenset()  # what drivers know to be closed
-    losses: int = 2  # of requests or answers, still to come
-    cuts: int = 2  # of power
+    losses: int = LOSSES  # of requests or answers, still to come
+    cuts: int = CUTS  # of power
     repeats: int = 1
 
 
@@ -123,6 +131,23 @@ class Search:
             self.check(after)
             state = after
         return state
+
+    def reach(self) -> Counter[str]:
+        """How far this came: its states, steps from the beginning, and states in which the last version was in."""
+        found, depths = Counter(states=len(self.parents), steps=0), dict[State, int]()
+        for state, parent in self.parents.items():
+            depths[state] = depths[parent[0]] + 1 if parent else 0
+            txn = self.ledger_of(state.ledger).get(T)
+            found["decided"] += txn is not None and txn.last_version == LAST_VERSION
+            found["recorded"] += state.recorded == LAST_VERSION
+            for broker in BROKERS:
+                is_readable = LAST_VERSION in rows_in(state.brokers[broker])
+                found[f"readable on {broker}"] += is_readable
+                found[f"readable after faults on {broker}"] += (
+                    is_readable and state.losses < LOSSES and state.cuts < CUTS
+                )
+        found["steps"] = max(depths.values())
+        return found
 
     # --- rules that tests switch off ---------------------------------------------------------------------------------
 
@@ -396,6 +421,8 @@ class Search:
             rows = rows_in(state.brokers[broker])
             if rows != list(range(LAST_VERSION + 1)):
                 raise Wrong(f"when all is well again, broker {broker} shows versions {rows}", path)
+            if pending := self.in_order(state.ledger, broker):
+                raise Wrong(f"when all is well again, broker {broker} is still to complete {pending[0].version}", path)
 
     def calm(self, state: State) -> State:
         """Everybody asks about, and completes, what is left over."""
