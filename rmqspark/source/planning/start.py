@@ -106,8 +106,10 @@ def _empty(queues: Sequence[MessageQueue], snapshot: Snapshot, view: View) -> se
 
 def _check_reached(too_old: Sequence[MessageQueue], timestamp_ms: int) -> None:
     if too_old:
+        from rmqspark.display import time_text
+
         raise InvalidArgument(
-            f"Queue {too_old[0]} has no message stored at or after {timestamp_ms} (ms).",
+            f"Queue {too_old[0]} has no message stored at or after {timestamp_ms} ms ({time_text(timestamp_ms)}).",
             hint="startingOffsetsByTimestampStrategy=latest starts such queues at their end.",
         )
 
