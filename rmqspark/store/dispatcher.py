@@ -7,8 +7,8 @@ readers are told last, so a second try is harmless. Word that could not be given
 time.
 
 What several appends bring is published at once if they are made while the dispatcher is held (`hold`, `release`): then
-everything waits, the appends of others too, for queues and index follow the log. So it is if only a part of them is
-safe when it is released: that waits for the rest.
+the appends of others that come meanwhile wait as well, for queues and index follow the log. If only a part of it is
+safe when it is released, that waits for the rest.
 """
 
 from __future__ import annotations
@@ -100,6 +100,7 @@ class Dispatcher:
         self._holders = 0
         self._held_from = 0
         self._together: deque[_Together] = deque()  # not known to be safe to the end
+        self._safe_offset = 0
         self.offset = 0
         self.store_timestamp_ms = 0
         self.fault: OSError | None = None
@@ -116,7 +117,7 @@ class Dispatcher:
         self._waiting.append(dispatch)
 
     def hold(self) -> None:
-        """Nothing is carried out until as many `release` have followed."""
+        """Nothing that comes from now on is carried out until as many `release` have followed."""
         if not self._holders:
             self._held_from = self._submitted_to
         self._holders += 1
@@ -135,15 +136,18 @@ class Dispatcher:
         """Up to where dispatches may be carried out, if the log is safe up to an offset."""
         while self._together and self._together[0].end <= safe_offset:
             self._together.popleft()
-        return min(safe_offset, self._together[0].begin) if self._together else safe_offset
+        if self._together:
+            return min(safe_offset, self._together[0].begin)
+        return min(safe_offset, self._held_from) if self._holders else safe_offset
 
     def advance(self, safe_offset: int) -> None:
         """Carries out what ends at or below `safe_offset`, as far as the disk lets it (see `fault`), and tells readers.
 
         Raises what telling them raises."""
-        begin = self.offset
-        safe_offset = self._whole_below(safe_offset)
-        while not self._holders and self._waiting and self._waiting[0].end_offset <= safe_offset:
+        is_safer = safe_offset > self._safe_offset
+        self._safe_offset = safe_offset
+        end_offset = self._whole_below(safe_offset)
+        while self._waiting and self._waiting[0].end_offset <= end_offset:
             dispatch = self._waiting[0]
             try:
                 self._carry_out(dispatch)
@@ -155,7 +159,7 @@ class Dispatcher:
             self._waiting.popleft()
             self.offset = dispatch.end_offset
             self.store_timestamp_ms = dispatch.store_timestamp_ms
-        if self.on_safe is not None and self.offset > begin:
+        if is_safer and self.on_safe is not None:
             self.on_safe()
         self.tell()
 
@@ -168,6 +172,7 @@ class Dispatcher:
     def rewind(self, offset: int) -> None:
         """The log ends at `offset` now; nothing may be waiting."""
         self.offset = min(self.offset, offset)
+        self._safe_offset = min(self._safe_offset, offset)
         self._together.clear()
 
     def forget(self, topic: str) -> None:

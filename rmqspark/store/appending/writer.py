@@ -76,7 +76,7 @@ class Writer:
         self._clock = clock
         self._is_sync = config.syncs_flush
         self._longest_flush_ms = max(config.sync_flush_timeout, _LONG_FLUSH_MS)
-        self._waits_at: int | None = None  # what the dispatcher said last, and since when
+        self._stands_at: tuple[int, int] | None = None  # dispatcher and disk, where something waits; and since when
         self._waits_since_ms = 0
         self._max_body_bytes = config.max_message_size
         self._max_record_bytes = config.max_message_size + RECORD_OVERHEAD_BYTES
@@ -269,8 +269,9 @@ class Writer:
         """What waits for a flush is in memory. While one takes longer than any sender waits for it, nothing more is
         taken, as RocketMQ takes nothing while the page cache is busy."""
         waits_at, now_ms = self._dispatcher.waits_at, self._clock.monotonic_ms()
-        if waits_at is None or waits_at != self._waits_at:
-            self._waits_at, self._waits_since_ms = waits_at, now_ms
+        stands_at = None if waits_at is None else (waits_at, self._log.flushed_offset)
+        if stands_at is None or stands_at != self._stands_at:
+            self._stands_at, self._waits_since_ms = stands_at, now_ms
         elif now_ms - self._waits_since_ms > self._longest_flush_ms:
             raise NotWritable(
                 f"The disk has taken nothing for {(now_ms - self._waits_since_ms) // 1000} s.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from dataclasses import replace
 
 import pytest
 
@@ -72,6 +73,51 @@ def test_published_together(bench: StoreBench) -> None:
         assert (bench.bodies("t", 0), bench.bodies("u", 0), told) == ([], [], [])
     assert (bench.bodies("t", 0), bench.bodies("u", 0)) == ([b"1", b"2", b"3"], [b"4"])
     assert told == [("t", 1), ("t", 1), ("u", 1)]  # when the first is told, all of it is there
+
+
+def test_a_flush_amid_what_is_published_together() -> None:
+    """With SYNC_FLUSH: what came before is readable when it is flushed, the rest when all of it is. Slaves are sent
+    each part as soon as it is."""
+    bench = StoreBench(replace(SMALL, flush_disk_type="SYNC_FLUSH"))
+    safe_at: list[int] = []
+    bench.store.on_safe = lambda: safe_at.append(bench.store.safe_offset)
+    bench.send("t", 0, b"before")
+    first_flush, ends = bench.store.flusher.begin(), [bench.store.end_offset]
+    assert first_flush is not None
+    with bench.store.publishing_together():
+        bench.send("t", 0, b"1")
+        ends.append(bench.store.end_offset)
+        first_flush.run()
+        bench.store.flusher.finish(first_flush)
+        assert bench.bodies("t", 0) == [b"before"]
+        second_flush = bench.store.flusher.begin()
+        assert second_flush is not None
+        bench.send("t", 0, b"2")
+    bench.send("t", 0, b"after")
+    second_flush.run()
+    bench.store.flusher.finish(second_flush)
+    assert bench.bodies("t", 0) == [b"before"]
+    bench.store.flush()
+    assert bench.bodies("t", 0) == [b"before", b"1", b"2", b"after"]
+    assert safe_at == [*ends, bench.store.end_offset]
+
+
+def test_a_disk_that_takes_a_part_at_a_time_is_no_failing_one() -> None:
+    """What is published together waits for the last of its flushes, and they go on."""
+    bench = StoreBench(replace(SMALL, flush_disk_type="SYNC_FLUSH"))
+    with bench.store.publishing_together():
+        bench.send("t", 0, b"1")
+        flush = bench.store.flusher.begin()
+        bench.send("t", 0, b"2")
+    for number in range(4):
+        bench.send("u", 0, b"%d" % number)
+        assert flush is not None
+        bench.clock.advance(seconds=4)
+        bench.send("u", 0, b"and meanwhile")
+        flush.run()
+        bench.store.flusher.finish(flush)
+        flush = bench.store.flusher.begin()
+    assert bench.bodies("t", 0) == [b"1", b"2"]
 
 
 def test_killed_while_publishing(bench: StoreBench) -> None:
