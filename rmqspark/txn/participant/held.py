@@ -187,15 +187,15 @@ class HeldTransaction:
 
     # --- for a summary -----------------------------------------------------------------------------------------------
 
-    def standing(self, transactional_id: str) -> Standing:
-        """Everything but the half batches."""
+    def standing(self, transactional_id: str, *, with_outputs: bool = True) -> Standing:
+        """Everything but the half batches, and where messages went if that is not wanted."""
         return Standing(
             transactional_id,
             self._epoch,
             self.completed,
             self.completed_epoch,
             self._dropped,
-            self.outputs,
+            self.outputs if with_outputs else [],
             [Vote(batch.epoch, batch.version, halves) for batch, halves in self.voted.items()],
             [
                 BegunCompletion(each.batch.epoch, each.batch.version, each.attempts, each.log_offset)

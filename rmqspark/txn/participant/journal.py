@@ -15,12 +15,14 @@ from rmqspark.errors import InvalidMessage, NotWritable
 from rmqspark.txn.participant.participant_events import Summary
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rmqspark.txn.participant.half_store import HalfStore
     from rmqspark.txn.participant.participant import Participant
     from rmqspark.txn.participant.participant_events import Event
 
 _SUMMARY_EVERY_EVENTS: Final = 256
-_SUMMARY_BYTES: Final = 4 << 20  # slaves take no record of much more, and it is written again and again
+_SUMMARY_BYTES: Final = 16 << 20  # a slave takes no record above 32 MiB, and it is written again and again
 
 log = structlog.get_logger("rmqspark.txn")
 
@@ -55,17 +57,17 @@ class Journal:
             log.warning("half batches could not be summarized", reason=str(error))
 
     def _record_summary(self) -> int:
-        """One that is too large tells less, then remembers less: without a summary the log could never expire."""
+        """One that is too large tells less, then remembers less: without a summary the log could never expire. Where
+        what is held alone is too much, one that fits into a file of the log has to do."""
         next_half = self._halves.next_half
-        with suppress(InvalidMessage):
-            return self._halves.record(self._participant.summary(next_half), most_bytes=_SUMMARY_BYTES)
-        most_idle = self._participant.idle_count
-        while most_idle:
-            less = self._participant.summary(next_half, most_idle=most_idle, with_outputs=False)
-            with suppress(InvalidMessage):
-                return self._halves.record(less, most_bytes=_SUMMARY_BYTES)
-            most_idle //= 2
-        return self._halves.record(self._participant.summary(next_half, most_idle=0, with_outputs=False))
+        for most_bytes in (_SUMMARY_BYTES, None):
+            for idle, told in _ever_less(self._participant.idle_count, self._participant.id_count):
+                summary = self._participant.summary(next_half, idle=idle, told=told)
+                with suppress(InvalidMessage):
+                    log_offset = self._halves.record(summary, most_bytes=most_bytes)
+                    self._participant.forget_idle(idle)
+                    return log_offset
+        raise InvalidMessage("What is held does not fit into a file of the log.")
 
     def replay(self) -> None:
         """Tells the participant all that the log says. Once, at a start."""
@@ -79,3 +81,14 @@ class Journal:
         for event, log_offset in events:
             self._participant.apply(event, log_offset)
         self._events = len(events)
+
+
+def _ever_less(idle: int, told: int) -> Iterator[tuple[int, int]]:
+    """How many idle ids to remember, and of how many to tell where messages went: that goes first."""
+    while told:
+        yield idle, told
+        told //= 2
+    while idle:
+        yield idle, 0
+        idle //= 2
+    yield 0, 0

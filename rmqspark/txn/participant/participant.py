@@ -225,20 +225,33 @@ class Participant:
 
     @property
     def idle_count(self) -> int:
-        """Of how many transactional ids nothing is held."""
-        return sum(transaction.is_idle for transaction in self._transactions.values())
+        """Of how many transactional ids nothing is held, as far as they are to be remembered."""
+        return min(_MOST_IDLE, sum(transaction.is_idle for transaction in self._transactions.values()))
 
-    def summary(self, next_half: int, *, most_idle: int | None = None, with_outputs: bool = True) -> Summary:
-        """Everything, for whoever starts after us. Of those that hold nothing, only the newest are remembered, and
-        where messages went not at all if `with_outputs` is too much: that is told, nothing rests on it."""
-        idle = [transactional_id for transactional_id, it in self._transactions.items() if it.is_idle]
-        for transactional_id in idle[: max(0, len(idle) - (_MOST_IDLE if most_idle is None else most_idle))]:
-            del self._transactions[transactional_id]
-        if not with_outputs:
-            for transaction in self._transactions.values():
-                transaction.outputs = []
-        standings = [it.standing(transactional_id) for transactional_id, it in self._transactions.items()]
+    def summary(self, next_half: int, *, idle: int, told: int) -> Summary:
+        """Everything, for whoever starts after us; but of ids that hold nothing only so many, `idle`, and of only so
+        many in all, `told`, where messages went: nothing rests on that. Those that were touched last."""
+        forgotten = set(self._idle_but(idle))
+        kept = [each for each in self._transactions.items() if each[0] not in forgotten]
+        standings = [
+            transaction.standing(transactional_id, with_outputs=place >= len(kept) - told)
+            for place, (transactional_id, transaction) in enumerate(kept)
+        ]
         return Summary(standings, sorted(half.queue_offset for half in self.held()), next_half)
+
+    def forget_idle(self, most: int) -> None:
+        """Remembers only so many of the ids that hold nothing: those that were touched last."""
+        for transactional_id in self._idle_but(most):
+            del self._transactions[transactional_id]
+
+    def _idle_but(self, most: int) -> list[str]:
+        idle = [transactional_id for transactional_id, it in self._transactions.items() if it.is_idle]
+        return idle[: max(0, len(idle) - most)]
+
+    @property
+    def id_count(self) -> int:
+        """How many transactional ids are known."""
+        return len(self._transactions)
 
     def needed_offset(self) -> int | None:
         """Physical offset from which on the log has what was voted for, or begun; None if nothing was."""

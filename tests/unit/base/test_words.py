@@ -19,7 +19,14 @@ def test_durations(duration_ms: int, said: str) -> None:
 
 @pytest.mark.parametrize(
     ("size_bytes", "said"),
-    [(0, "0 bytes"), (1, "1 byte"), (1023, "1,023 bytes"), (1536, "1.5 KiB"), (3 << 30, "3.0 GiB"), (5 << 40, "5.0 TiB")],
+    [
+        (0, "0 bytes"),
+        (1, "1 byte"),
+        (1023, "1,023 bytes"),
+        (1536, "1.5 KiB"),
+        (3 << 30, "3.0 GiB"),
+        (5 << 40, "5.0 TiB"),
+    ],
 )
 def test_sizes(size_bytes: int, said: str) -> None:
     """In units of 1024."""

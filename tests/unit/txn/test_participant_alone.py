@@ -10,6 +10,7 @@ import pytest
 from rmqspark.errors import Fenced, NotWritable, TopicNotFound, Unreachable
 from rmqspark.protocol.bodies.txn import AttemptName, HeldAttempt, OutputRange
 from rmqspark.store.config import StoreConfig
+from rmqspark.txn.participant import journal as journal_module
 from rmqspark.txn.participant import participant as participant_module
 from rmqspark.txn.participant import retention as retention_module
 from rmqspark.txn.participant.half_batch import Batch
@@ -373,8 +374,9 @@ def test_many_idle_ids_do_not_keep_the_log_from_expiring() -> None:
     assert all(bench.participant.is_completed(Batch(each, 1, 7)) for each in ids)
 
 
-def test_a_summary_of_many_ids_and_queues_is_a_record_that_slaves_take() -> None:
-    """However large the files of the log are: it leaves out where messages went, and no id."""
+def test_a_summary_of_many_ids_and_queues_is_a_record_that_slaves_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However large the files of the log are: it leaves out where the oldest messages went, and no id. And whoever
+    completes a version hears where it went, whatever the summary says."""
     bench = ParticipantBench(StoreConfig(message_index_enable=False, mapped_file_size_commit_log=64 << 20))
     ids = [f"nightly-job-{number:06}" for number in range(9_000)]
     outputs = [OutputRange("invoices", "broker-a", queue_id, 1_000_000, 1_000_100) for queue_id in range(20)]
@@ -383,9 +385,29 @@ def test_a_summary_of_many_ids_and_queues_is_a_record_that_slaves_take() -> None
     before = bench.store.end_offset
     bench.commit(N0, bench.send(N0, Sent("t", 0, [b"1"])))
     bench.completer.journal.summarize(at_once=True)
-    assert bench.store.end_offset - before < (4 << 20) + 10_000
+    assert (4 << 20) < bench.store.end_offset - before < (16 << 20) + 10_000
+    assert len(bench.participant.outputs(Batch(ids[0], 1_700_000_000_000, 7))) == 20
+    monkeypatch.setattr(journal_module, "_SUMMARY_EVERY_EVENTS", 1)
+    assert bench.commit(N0._replace(version=1), bench.send(N0._replace(version=1), Sent("t", 0, [b"2"])))
     bench.kill()
     assert all(bench.participant.is_completed(Batch(each, 1, 7)) for each in ids)
+    told = [len(bench.participant.outputs(Batch(each, 1_700_000_000_000, 7))) for each in ids]
+    assert set(told) == {0, 20}
+    assert told == sorted(told)
+
+
+def test_what_is_held_alone_may_be_too_much_for_a_summary(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then it is as long as it has to be, and no id is forgotten for it."""
+    monkeypatch.setattr(journal_module, "_SUMMARY_BYTES", 100)
+    bench = ParticipantBench()
+    done = [Batch(f"id-{number}", 1, 0) for number in range(3)]
+    for each in done:
+        bench.commit(each, bench.send(each, Sent("t", 0, [b"1"])))
+    bench.vote(N0, bench.send(N0, *(Sent("t", 0, [b"1"]) for _ in range(40))))
+    bench.completer.journal.summarize(at_once=True)
+    bench.kill()
+    assert all(bench.participant.is_completed(each) for each in done)
+    assert (len(bench.held()), bench.participant.has_voted(N0)) == (40, True)
 
 
 def test_of_idle_ids_the_newest_are_remembered(bench: ParticipantBench, monkeypatch: pytest.MonkeyPatch) -> None:
