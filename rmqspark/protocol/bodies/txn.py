@@ -79,8 +79,7 @@ class TxnDecision(Body):
     """RMQ_TXN_DECIDE, and how it is recorded: which attempts count, by broker name, and what went in.
 
     `topic`: the one that all rows are for; "" where each row says its own. `leasedQueues` stands for the queues of
-    shared groups that its run has read, for a later run to know whether it has read the same; "" for none. `readTo`
-    stands for how far it has read, for as long as `inputs` are told no more; "" where that is not known.
+    shared groups that its run has read, for a later run to know whether it has read the same; "" for none.
     `ownVersion`: the user numbered it, in foreachBatch, and not the stream. It was made in `batchId` of this `run`
     of the query; -1 and a name of its own where there is none.
     """
@@ -93,7 +92,6 @@ class TxnDecision(Body):
     inputs: list[InputRange] = []
     topic: str = ""
     leasedQueues: str = ""
-    readTo: str = ""
     ownVersion: bool = False
     run: str = ""
     batchId: Int64 = -1

@@ -24,7 +24,7 @@ from rmqspark.sink.patience import LAST, UNDER_WAY
 from rmqspark.sink.rows.checksum import RowChecksum
 from rmqspark.sink.transactions.inputs import inputs_of, leased_queues
 from rmqspark.sink.transactions.refusals import fenced, in_doubt, not_committed, stale
-from rmqspark.sink.transactions.replays import Replay, read_to, verdict
+from rmqspark.sink.transactions.replays import Replay, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -63,7 +63,6 @@ def commit(client: ClusterClient, transaction: TransactionOptions, messages: Seq
         inputs=read,
         topic=messages[0].topic,
         leasedQueues=leased_queues(read),
-        readTo=read_to(read),
         ownVersion=transaction.version is not None,
         run=speaker.run,
         batchId=speaker.batch_id,

@@ -5,7 +5,6 @@ where it is not. Pure: what there is to know is given.
 from __future__ import annotations
 
 import re
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqspark.message_queue import MessageQueue
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from rmqspark.sink.transaction_options import TransactionOptions
     from rmqspark.sink.transactions.attempt import Attempt
 
-_DIGEST_BYTES: Final = 16
 _SPARKS_RUN: Final = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -91,7 +89,7 @@ def verdict(replay: Replay) -> RmqError | str | None:
         return elsewhere
     if replay.is_second_write:
         return second_write(attempt, now, recorded)
-    story = _of_other_places(now, recorded) if replay.turns_on_inputs else ""
+    story = _read_elsewhere(now.inputs, recorded.inputs) if replay.turns_on_inputs else ""
     if story:
         skipped = f"{version} was another batch and is skipped: {story}."
         return skipped if options.skip_stale else of_another_place(attempt, story)
@@ -99,23 +97,6 @@ def verdict(replay: Replay) -> RmqError | str | None:
         return of_other_queues(attempt, now, recorded)
     error = elsewhere or mismatch(attempt, now, recorded, fails=options.fail_on_mismatch)
     return error if options.fail_on_mismatch else str(error)
-
-
-def read_to(read: Iterable[InputRange]) -> str:
-    """How far these queues were read, in few characters: the same for the same places. "" where nothing was read, or
-    for a shared group, whose queues another run of the batch may not have."""
-    last = _reached(read)
-    if not last or any(each.lease for each in last.values()):
-        return ""
-    places = sorted((*queue, each.topicEpoch or 0, each.toOffset) for queue, each in last.items())
-    return blake2b(repr(places).encode(), digest_size=_DIGEST_BYTES).hexdigest()
-
-
-def _of_other_places(now: TxnDecision, committed: TxnDecision) -> str:
-    """In words, that another batch was `committed` than this one; "" where it is the same, or nobody can tell."""
-    if committed.inputs or not now.readTo or not committed.readTo or now.readTo == committed.readTo:
-        return _read_elsewhere(now.inputs, committed.inputs)
-    return "its queues are read up to other offsets now than then, and which those were has expired"
 
 
 def _read_elsewhere(now: Iterable[InputRange], committed: Iterable[InputRange]) -> str:

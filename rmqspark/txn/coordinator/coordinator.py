@@ -169,13 +169,15 @@ class Coordinator:
         self, transactional_id: str, run: str, version: int, query_id: str, past: Past
     ) -> tuple[Answer, Past]:
         """What the ledger says, above the epochs that others remember; and what those remember besides, as far as they
-        were asked: before the id was adopted, and again for each new run."""
+        were asked: before the id was adopted, and again for each new run, and after each start."""
         is_known = transactional_id in self._ledger
         # Where nobody can be asked any more who remembers older epochs of the id, the time is above those, too.
         least_epoch = 1 if is_known else max(self._clock.now_ms(), past.newest_epoch + 1)
         asked = transactional_id, run, version, query_id, self._uptime.now_ms()
         answer = self._ledger.prepare(*asked, least_epoch=least_epoch)
-        if is_known and any(isinstance(event, RunOpened) for event in answer.events):
+        opens_run = any(isinstance(event, RunOpened) for event in answer.events)
+        is_first = opens_run or not self._ledger.is_heard_of(transactional_id)
+        if is_known and is_first and answer.outcome is TxnOutcome.WRITE:
             past = await self._owners.refuse_second(transactional_id)
             if past.newest_epoch >= answer.epoch:  # this store was set back: what it has handed out since is fenced
                 answer = self._ledger.prepare(*asked, least_epoch=past.newest_epoch + 1)
@@ -272,8 +274,8 @@ class Coordinator:
 def _committed_before(transactional_id: str, version: int, past: Past) -> TransactionError:
     """The error for what would be in its topics twice: its halves may all go to brokers that do not know it."""
     return TransactionError(
-        f"Version {version} of {transactional_id!r} was committed before, and its coordinator does not know that: "
-        f"broker {past.completed_by!r} has completed version {past.completed}.",
+        f"Version {version} of {transactional_id!r} is not above {past.completed}, which broker "
+        f"{past.completed_by!r} has completed, and its coordinator does not know that.",
         hint="Was the coordinator's store set back or lost, is it another broker now, or was the id not used for long? "
         "The batch goes through under a new transactionalId, and then has the rows twice that were committed.",
     )

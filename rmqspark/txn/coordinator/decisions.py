@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import re
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from rmqspark.errors import TransactionError
-from rmqspark.protocol.bodies.txn import AuditedBatch, TxnDecision
+from rmqspark.protocol.bodies.txn import AuditedBatch, InputRange, TxnDecision
 from rmqspark.protocol.names import MAX_TRANSACTIONAL_ID_LENGTH
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from rmqspark.protocol.bodies.txn import OutputRange
     from rmqspark.txn.coordinator.events import Pending, Transaction
 
+_FEW_QUEUES: Final = 32
 _CHECKSUM: Final = re.compile("[0-9]{1,20}")  # of 64 bits
 
 
 def check_decision(decision: TxnDecision) -> None:
     """Raises TransactionError unless each partition counts once: all its rows come from one attempt, on whichever
     brokers. And what is remembered of a decision for good has the length that such things have."""
-    names = [decision.queryId, decision.topic, decision.run, *decision.participants]
-    texts = [*names, decision.leasedQueues, decision.readTo]
+    texts = [decision.queryId, decision.topic, decision.leasedQueues, decision.run, *decision.participants]
     if max(map(len, texts)) > MAX_TRANSACTIONAL_ID_LENGTH or not _CHECKSUM.fullmatch(decision.checksum):
         raise TransactionError("The decision has names, or a checksum, that are none.")
     attempts: dict[int, str] = {}
@@ -64,16 +65,32 @@ def audited(
 
 
 def figures(decision: TxnDecision) -> TxnDecision:
-    """What a run that repeats the version compares itself with, and where the rows went."""
+    """What a run that repeats the version compares itself with, and where the rows went: how far it has read only if
+    that is of few queues, for this is remembered of every id. Of more an audit knows, for as long as the log does."""
     return TxnDecision(
         queryId=decision.queryId,
         participants={broker: [] for broker in decision.participants},
         rows=decision.rows,
         bytes=decision.bytes,
         checksum=decision.checksum,
+        inputs=_reached(decision.inputs),
         topic=decision.topic,
         leasedQueues=decision.leasedQueues,
-        readTo=decision.readTo,
         run=decision.run,
         batchId=decision.batchId,
     )
+
+
+def _reached(inputs: Iterable[InputRange]) -> list[InputRange]:
+    """The last range of each queue, without for whom it was read; nothing where there are many, or names are none."""
+    last: dict[tuple[str, str, int], InputRange] = {}
+    for each in sorted(inputs, key=attrgetter("toOffset")):
+        if each.toOffset > each.fromOffset:
+            last[each.topic, each.brokerName, each.queueId] = each
+    longest = max((max(len(topic), len(broker)) for topic, broker, _ in last), default=0)
+    if len(last) > _FEW_QUEUES or longest > MAX_TRANSACTIONAL_ID_LENGTH:
+        return []
+    return [
+        InputRange("", *queue, each.fromOffset, each.toOffset, topicEpoch=each.topicEpoch)
+        for queue, each in last.items()
+    ]

@@ -85,7 +85,8 @@ class Ledger(LedgerState):
             epoch = next_epoch
         if epoch != txn.epoch:
             events.append(RunOpened(transactional_id, query_id, run, epoch, uptime_ms))
-        if events or txn.open_version != version or txn.heard_ms + _HEARD_EVERY_MS <= uptime_ms:
+        is_due = txn.heard_ms + _HEARD_EVERY_MS <= uptime_ms or not self.is_heard_of(transactional_id)
+        if events or txn.open_version != version or is_due:
             events.append(VersionBegun(transactional_id, version, uptime_ms))
         return Answer(TxnOutcome.WRITE, epoch, txn.last_version, events=tuple(events))
 
@@ -135,7 +136,7 @@ class Ledger(LedgerState):
         txn = self.require(transactional_id)
         if self.is_decided(txn, version):
             return self._recorded(txn, version, TxnOutcome.COMMITTED)
-        may_be_begun = version <= txn.open_version or transactional_id not in self._heard_of
+        may_be_begun = version <= txn.open_version or not self.is_heard_of(transactional_id)
         is_open = epoch == txn.epoch and may_be_begun and not self.is_fenced(txn, epoch)
         return Answer(TxnOutcome.UNKNOWN if is_open else TxnOutcome.FENCED, txn.epoch, txn.last_version)
 

@@ -66,6 +66,10 @@ class LedgerState:
             raise UnknownTransaction(f"Nobody has prepared the transactional id {transactional_id!r} here.")
         return found
 
+    def is_heard_of(self, transactional_id: str) -> bool:
+        """Whether an attempt was allowed to write under this id since the start."""
+        return transactional_id in self._heard_of
+
     def start(self) -> None:
         """All that the log had has been applied: what comes now is news."""
         self._heard_of.clear()

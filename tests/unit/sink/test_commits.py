@@ -32,7 +32,6 @@ from rmqspark.sink.transaction_options import TransactionOptions
 from rmqspark.sink.transactions.attempt import Attempt, AttemptWritten
 from rmqspark.sink.transactions.commit import abort, commit
 from rmqspark.sink.transactions.inputs import joined, leased_queues
-from rmqspark.sink.transactions.replays import read_to
 from rmqspark.testing.manual_clock import ManualClock
 from rmqspark.txn.coordinator.decisions import figures
 
@@ -405,18 +404,27 @@ def test_a_batch_that_comes_again_is_compared_if_it_read_the_same_queues(
     assert ("10 rows (checksum 1000); run again, it has" in caplog.text) is not is_compared
 
 
-@pytest.mark.parametrize("read_to_now", [5, 9])
-def test_a_batch_planned_anew_is_known_when_what_was_read_has_expired(read_to_now: int) -> None:
-    """Its checkpoint has lost its end, and no audit knows any more how far the one before had read."""
+@pytest.mark.parametrize(
+    ("queues", "read_to_now", "is_known"), [(1, 5, False), (1, 9, True), (32, 9, True), (33, 9, False)]
+)
+def test_a_batch_planned_anew_is_known_when_its_audit_has_expired(
+    queues: int, read_to_now: int, is_known: bool
+) -> None:
+    """Its checkpoint has lost its end. The ledger remembers how far few queues were read as long as it knows the id."""
     told = message(0, 0, epoch=0)
     told.attempt = Attempt("T", "run-1", 7, 0, "x", query_id="q", batch_id=7)
-    then, now = ([InputRange("g", "t", "a", 0, 0, end)] for end in (5, read_to_now))
-    recorded = TxnDecision("q", rows=10, checksum="1000", inputs=then, readTo=read_to(then))
-    answers = {"outcome": "ALREADY_COMMITTED", "body": figures(recorded).encode().decode()}
-    cluster = Cluster(DECIDE=[answers], INPUTS=[{"body": InputRanges(now).encode().decode()}], AUDIT=[{"body": "{}"}])
-    with pytest.raises(ReplayMismatch if read_to_now == 5 else StaleVersion):
+    then, now = (
+        [InputRange("g", "t", "a", queue, first, first + 4) for first in range(1, end, 4) for queue in range(queues)]
+        for end in (5, read_to_now)
+    )
+    recorded = figures(figures(TxnDecision("q", rows=10, checksum="1000", inputs=then)))
+    cluster = Cluster(
+        DECIDE=[{"outcome": "ALREADY_COMMITTED", "body": recorded.encode().decode()}],
+        INPUTS=[{"body": InputRanges(now).encode().decode()}],
+        AUDIT=[{"body": "{}"}],
+    )
+    with pytest.raises(StaleVersion if is_known else ReplayMismatch):
         run(cluster, told, options=TransactionOptions(fail_on_mismatch=True))
-    assert cluster.decisions[0].readTo == read_to(now)
 
 
 def test_ranges_of_tasks_that_ran_twice() -> None:

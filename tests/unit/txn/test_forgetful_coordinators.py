@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 OTHER = "b"
-REFUSED = "Version 1 of 'spark-q' was committed before.*'b' has completed version 1.*under a new transactionalId"
+REFUSED = "Version 1 of 'spark-q' is not above 1, which broker 'b' has completed.*under a new transactionalId"
 DAYS_S = 86_400
 
 
@@ -108,6 +108,26 @@ def test_what_a_broker_has_completed_is_not_written_again(story: Story, forget: 
     assert story.prepare(2, "run-3") is TxnOutcome.WRITE
     with pytest.raises(TransactionError, match=REFUSED):
         story.prepare(1, "run-4")
+
+
+def test_a_run_that_a_set_back_ledger_knows_is_asked_about_too(story: Story) -> None:
+    """A job group of the user's is called the same after every restart, and so is its run."""
+    its_disk_is_set_back(story)
+    for _ in range(2):
+        with pytest.raises(TransactionError, match=REFUSED):
+            story.prepare(1, "run-1")
+    assert story.prepare(2, "run-1") is TxnOutcome.WRITE
+
+
+def test_others_are_asked_once_after_a_start(story: Story) -> None:
+    """Not task by task."""
+    story.world.crash(0, power=False)
+    story.world.restart(0)
+    asked = []
+    deliver = story.world.hand_over
+    story.world.hand_over = lambda message: (asked.append(message.code), deliver(message))  # type: ignore[method-assign]
+    assert [story.prepare(2, "run-1") for _ in range(3)] == [TxnOutcome.WRITE] * 3
+    assert asked.count(RequestCode.RMQ_TXN_FIND) == 1
 
 
 def test_what_a_set_back_ledger_knows_is_answered_by_it(story: Story) -> None:
