@@ -5,8 +5,8 @@ by a test in this process (`arm`), or for a process that is yet to start by $RMQ
 
     after_decide:kill:1,before_vote:stop:3      name:action:at which arrival (1 if left out)
 
-`kill` is SIGKILL, `stop` SIGSTOP, `raise` raises InjectedFault once. Where $RMQ_FAULT_POINTS_MET names a directory,
-the last that such a process does is to leave a file there with the point's name.
+`kill` is SIGKILL, `stop` SIGSTOP, `raise` raises InjectedFault once. Where $RMQ_FAULT_POINTS_MET names directories, as
+$PATH does, the last that such a process does is to leave a file in each, with the point's name.
 """
 
 from __future__ import annotations
@@ -111,8 +111,7 @@ def _action(word: str, name: str) -> Callable[[], None]:
 
 
 def _leave_word(name: str) -> None:
-    directory = os.environ.get(MET_VARIABLE)
-    if directory:
+    for directory in filter(None, os.environ.get(MET_VARIABLE, "").split(os.pathsep)):
         with suppress(OSError):  # whoever would read it has gone, and the directory with it
             os.close(os.open(os.path.join(directory, name), os.O_CREAT | os.O_WRONLY))
 

@@ -192,7 +192,7 @@ def lose(queue: MessageQueue, first: int, end: int, fate: Fate, *, tolerant: boo
     which = f"offset {first}" if end - first == 1 else f"offsets {first} to {end - 1}"
     lost = end - first if count is None else count
     story = fate.of_one if lost == 1 else fate.of_many
-    among = "" if count is None else "among "
+    among = "" if lost == end - first else "among "
     text = f"{counted(lost, 'message')} of queue {queue}, {among}{which}, {story}."
     if not tolerant:
         raise DataLoss(text, hint=HINT)

@@ -25,7 +25,7 @@ from rmqspark.model import MessageQueue
 from rmqspark.protocol.names import is_system_topic
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from rmqspark.model import ReceivedMessage
     from rmqspark.protocol.bodies.txn import AuditedBatch, OutputRange
@@ -83,42 +83,29 @@ def crash_at(name: str, *, arrival: int = 1) -> Iterator[Crash]:
     given says whether one was, here or in such a process: a crash that never came proves nothing. All names are in
     `rmqspark.fault_points.NAMES`; another one is InvalidArgument.
     """
-    with _place_for_words() as words:
-        crash = Crash(name, words)
+    with TemporaryDirectory(prefix="rmq-crash-") as words:
+        crash = Crash(name, Path(words))
         arm(name, crash, arrival=arrival)
-        armed = ",".join(filter(None, (os.environ.get(VARIABLE), f"{name}:kill:{arrival}")))
         try:
-            with _environment({VARIABLE: armed, MET_VARIABLE: str(words)}):
+            with _added(VARIABLE, f"{name}:kill:{arrival}", ","), _added(MET_VARIABLE, words, os.pathsep):
                 yield crash
         finally:
             disarm(name)
             crash.met_here = crash.met
-            (words / name).unlink(missing_ok=True)
 
 
 @contextmanager
-def _place_for_words() -> Iterator[Path]:
-    """The outer block's, if there is one: a process inside of both may come to its point."""
-    if outer := os.environ.get(MET_VARIABLE):
-        yield Path(outer)
-        return
-    with TemporaryDirectory(prefix="rmq-crash-") as own:
-        yield Path(own)
-
-
-@contextmanager
-def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Processes that are started inside are given these."""
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
+def _added(variable: str, value: str, separator: str) -> Iterator[None]:
+    """Processes that are started inside are given this, and what was there before: blocks may be nested."""
+    before = os.environ.get(variable)
+    os.environ[variable] = separator.join(filter(None, (before, value)))
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+        if before is None:
+            del os.environ[variable]
+        else:
+            os.environ[variable] = before
 
 
 def _namesrv_here() -> str | None:

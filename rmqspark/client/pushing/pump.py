@@ -289,7 +289,7 @@ class Pump:
     def _commit_last(self) -> None:
         if self._out:
             calls = counted(self._out, "call")
-            _log.warning("%s of the listener did not end: what they had is consumed again", calls)
+            _log.warning("%s of the listener did not end: the messages are consumed again", calls)
         leaving = [held for held, (is_lost, _) in self._leaving.items() if not is_lost]
         held = [held for held in self._held.values() if not held.dropped]
         ends = [self._commits.give_up(each) for each in (*held, *leaving)]

@@ -25,6 +25,7 @@ from rmqspark.sink.rows.checksum import RowChecksum
 from rmqspark.sink.transactions.inputs import inputs_of, leased_queues
 from rmqspark.sink.transactions.refusals import fenced, in_doubt, not_committed, stale
 from rmqspark.sink.transactions.replays import Replay, verdict
+from rmqspark.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -158,8 +159,8 @@ def _conclude(speaker: Attempt, decided: Decided) -> None:
             raise not_committed(speaker, decided.remark or f"the coordinator answered {decided.outcome}.")
     if decided.incomplete:
         _log.warning(
-            "Version %d of %s is committed; on %d brokers that do not answer its rows become readable later.",
-            speaker.version, speaker.transactional_id, decided.incomplete,
+            "Version %d of %s is committed; %s that did not answer will have its rows readable later.",
+            speaker.version, speaker.transactional_id, counted(decided.incomplete, "broker"),
         )  # fmt: skip
 
 
