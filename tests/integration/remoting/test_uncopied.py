@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from errno import EIO
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.integration
 
+PATIENCE_S = 20
 READ = RequestCode.RMQ_BULK_READ
 CONTENT = b"".join(b"%07d " % number for number in range(1 << 20))  # 8 MiB, every eight bytes others
 
@@ -53,6 +55,7 @@ class Region:
     def read(self) -> memoryview:
         file, start, size = self._place
         if "error" in self._went:
+            self._went["met"].set()
             raise self._went["error"]
         self._went["read"] += size
         return memoryview(os.pread(file, size, start))
@@ -138,11 +141,12 @@ def test_what_cannot_be_read_in_the_middle_of_an_answer(
     serve: Any, raw_client: Any, routes: Routes, went: dict[str, Any], error: Exception
 ) -> None:
     """Its head has promised bytes that nothing else may take the place of: the connection ends, and others go on."""
-    went["error"] = error
+    went["error"], went["met"] = error, Event()
     served = serve(routes)
     client = raw_client(served.address, receive_buffer=65536)
     with capture_logs() as logs:
         ask(client, (0, len(CONTENT)))
+        assert went["met"].wait(PATIENCE_S), "who takes nothing leaves no room for all of it"
         received = bytearray()
         with suppress(ConnectionResetError):
             while chunk := client.socket.recv(1 << 20):

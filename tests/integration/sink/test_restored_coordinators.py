@@ -63,7 +63,7 @@ def test_a_batch_that_a_set_back_coordinator_has_forgotten_is_not_written_again(
             sink.commit(written)
         [other] = written.held.keys() - {owner}
         for _ in range(2):
-            refused = f"broker '{other}' has completed version 1.*under a new transactionalId"
+            refused = f"not above 1, which broker '{other}' has completed.*under a new transactionalId"
             with pytest.raises(TransactionError, match=refused):
                 sink.task(1, 0, *"bcde", run="run-2")
         sink.commit(sink.task(2, 0, "f", run="run-2"))
