@@ -143,8 +143,8 @@ class Broker:
 
         parts.set_store_host(self._whereabouts.store_host)
         if isinstance(parts.role, MasterRole):
+            parts.resolver.recover()  # first: nothing may come between the messages of the half batch the log ends in
             parts.halves.recover()
-            parts.resolver.recover()
         store.look_at_disk(given.clock.now_ms())  # the first round of the clock comes too late for the first message
         await running.enter_async_context(server)
         self._whereabouts.port = server.port

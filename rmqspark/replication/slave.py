@@ -156,12 +156,13 @@ class Slave:
         if refusal := await self._keeper.refusal_to_cut():
             return self._leave(f"{difference} {refusal}")
         await self._keeper.forget_tail()
-        size = replica.end_offset - place
+        end_offset = replica.end_offset
         async with self._keeper.between_flushes():
             if self._master != master:
                 return 0
             kept = replica.cut(place)
-        log.warning("cut off what the master does not have", at=place, bytes=size, kept_in=kept)
+        at = replica.end_offset
+        log.warning("cut off what the master does not have", at=at, bytes=end_offset - at, kept_in=kept)
         self.window.reset()
         return 0
 

@@ -36,13 +36,17 @@ class Contents:
         if self.index is not None:
             self.feed_index(max(self.index.cut(physical_offset), self.log.min_offset))
 
-    def feed_index(self, start: int, *, check_crc: bool = False) -> None:
-        """Enters the keys of all records from `start` on; those that are there are left out."""
+    def feed_index(self, start: int, end: int | None = None, *, check_crc: bool = False) -> None:
+        """Enters the keys of all records from `start` on, those before `end` if it is given; those that are there are
+        left out."""
         if self.index is None:
             return
         for found in LogScan(self.log.segments, start, self.log.end_offset, check_crc=check_crc).run():
             if isinstance(found, Records):
-                self.index.append_records(None, found.batch, found.batch.positions + found.physical_offset)
+                batch, at = found.batch, found.physical_offset
+                if end is not None:
+                    batch = batch.where(batch.positions + at < end)
+                self.index.append_records(None, batch, batch.positions + at)
 
     def follow_log_start(self) -> list[str]:
         """Deletes the files that lead only to messages that are gone from the log; returns their paths."""

@@ -3,14 +3,13 @@
 A master sends bytes and knows nothing of records. Here only whole records are taken, each checked as recovery would,
 its checksum too, so that the log always ends where a record does and nothing is confirmed that was not looked at. A
 blank record is taken with all that is left of its file. Queues and index are made from the records by the dispatcher,
-as for messages that were sent here.
+as for messages that were sent here; of a half batch's messages only once all are there (`whole_halves.py`).
 
 RocketMQ's DefaultMessageStore.appendToCommitLog takes whatever comes, and finds out later.
 """
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from rmqspark.errors import RecordError, StoreError
@@ -20,19 +19,21 @@ from rmqspark.store.dispatcher import Dispatch
 from rmqspark.store.log.commit_log import Placement
 from rmqspark.store.recovery.redispatch import Redispatcher
 from rmqspark.store.recovery.scan import LogScan, Records, whole_records
-from rmqspark.store.replicated_entries import ReplicatedEntries
+from rmqspark.store.replicated_entries import dispatch_of_found
+from rmqspark.store.whole_halves import WholeHalves
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
     from rmqspark.protocol.buffers.spans import Positions
     from rmqspark.store.appending.write_gate import WriteGate
     from rmqspark.store.appending.writer import Writer
     from rmqspark.store.contents import Contents
-    from rmqspark.store.dispatcher import Dispatcher, Queued
+    from rmqspark.store.dispatcher import Dispatcher
     from rmqspark.store.flush import Flusher
     from rmqspark.store.lineage import Lineage
     from rmqspark.store.tail_cut import TailCut
+    from rmqspark.store.whole_halves import Kept
 
 _KNOWN_MAGICS: Final = (MAGIC_V1, MAGIC_V2, MAGIC_BLANK)
 MOST_RECORD_BYTES: Final = 32 << 20
@@ -59,8 +60,13 @@ class ReplicaLog:
         self._flusher = flusher
         self._tail_cut = tail_cut
         self._redispatcher = Redispatcher(contents.queues, contents.deletions)
+        self._halves = WholeHalves(contents.log)
         self.lineage: Final = lineage
         self._master_begin: int | None = None  # physical offset, as last heard in this life
+
+    def keep_back(self, kept: Kept | None) -> None:
+        """What a recovery has found at the end of the log, and nobody was told of."""
+        self._halves.kept = kept
 
     def open_for_master(self) -> None:
         """Nothing else is written from now on: whatever is sent here is refused. Raises OSError."""
@@ -152,7 +158,7 @@ class ReplicaLog:
             )
         if not is_blank or len(view) < room:
             return 0
-        self._write(bytes(view), self._writer.store_timestamp_ms, (), None)
+        self._write(bytes(view), self._writer.store_timestamp_ms, (), self._halves.kept)
         return room
 
     def _append_records(self, data: bytes, sizes: Positions) -> int:
@@ -165,12 +171,8 @@ class ReplicaLog:
             if not good:
                 raise
             return self._append_records(data[: int(sizes[:good].sum())], sizes[:good])
-        add_to_index = None
-        if self._index is not None:
-            physical_offsets = batch.positions + self._log.end_offset
-            add_to_index = partial(self._index.append_records, None, batch, physical_offsets)
-        queued = ReplicatedEntries(self._redispatcher, batch, self._log.end_offset)
-        self._write(data, int(batch.store_timestamps_ms[-1]), (queued,), add_to_index)
+        shown, kept = self._halves.after(Records(self._log.end_offset, batch))
+        self._write(data, int(batch.store_timestamps_ms[-1]), shown, kept)
         return len(data)
 
     def _check(self, batch: RecordBatch) -> None:
@@ -195,13 +197,19 @@ class ReplicaLog:
                 good = middle
         return good
 
-    def _write(
-        self, data: bytes, store_timestamp_ms: int, queued: tuple[Queued, ...], add_to_index: Callable[[], None] | None
-    ) -> None:
+    def _write(self, data: bytes, store_timestamp_ms: int, shown: Sequence[Records], kept: Kept | None) -> None:
+        """Into the log; `shown` may be read then, `kept` not."""
+        end_offset = self._log.end_offset + len(data)
+        dispatch = Dispatch(end_offset, store_timestamp_ms, (), None) if kept is None else None
+        if shown:
+            readable_offset = end_offset if kept is None else kept.begin
+            dispatch = dispatch_of_found(shown, self._redispatcher, self._index, readable_offset)
         self._log.write([(Placement(0, 1, self._log.end_offset, 0), data)])
+        self._halves.kept = kept
         with self._gate:
             self._writer.store_timestamp_ms = store_timestamp_ms
-            self._dispatcher.submit(Dispatch(self._log.end_offset, store_timestamp_ms, queued, add_to_index))
+            if dispatch is not None:
+                self._dispatcher.submit(dispatch)
             self._writer.dispatch_safe()
 
     # --- what the master does not have
@@ -219,8 +227,7 @@ class ReplicaLog:
 
     def record_begin(self, physical_offset: int) -> int:
         """Where the record, or blank record, begins that holds the byte at this place below `end_offset`."""
-        segment = self._log.segments.segment_at(physical_offset)
-        begin = segment.base if segment is not None else physical_offset
+        begin = self._segment_begin(physical_offset)
         scan = LogScan(self._log.segments, begin, self._log.end_offset, check_crc=False)
         for found in scan.run():
             start = found.physical_offset if isinstance(found, Records) else found.start
@@ -235,5 +242,30 @@ class ReplicaLog:
         return begin
 
     def cut(self, physical_offset: int) -> str:
-        """Takes back all from a record's begin on, which the master does not have; see `TailCut.run`."""
-        return self._tail_cut.run(physical_offset)
+        """Takes back all from a record's begin on, which the master does not have; see `TailCut.run`. If that is within
+        the messages of a half batch, all of these: the master sends them again."""
+        kept = self._tail_cut.run(self._begin_of_half(physical_offset))
+        self._halves.kept = None
+        return kept
+
+    def _begin_of_half(self, physical_offset: int) -> int:
+        if (kept := self._halves.kept) is not None and kept.begin < physical_offset:
+            return kept.begin
+        halves = WholeHalves(self._log)
+        for found in self._records_below(physical_offset):
+            halves.take(found)
+        return halves.kept.begin if halves.kept is not None else physical_offset
+
+    def _records_below(self, physical_offset: int) -> Iterator[Records]:
+        """Those in the file that the byte before this place is in."""
+        begin = self._segment_begin(physical_offset - 1)
+        for found in LogScan(self._log.segments, begin, physical_offset, check_crc=False).run():
+            if isinstance(found, Records):
+                batch = found.batch.where(found.batch.positions + found.physical_offset < physical_offset)
+                if not len(batch):
+                    return
+                yield Records(found.physical_offset, batch)
+
+    def _segment_begin(self, physical_offset: int) -> int:
+        segment = self._log.segments.segment_at(physical_offset)
+        return segment.base if segment is not None else physical_offset

@@ -37,7 +37,9 @@ from rmqspark.store.reading.tag_search import TagSearch
 from rmqspark.store.reading.time_search import TimeSearch
 from rmqspark.store.recovery import run_marker
 from rmqspark.store.recovery.recovery import Recovery
+from rmqspark.store.recovery.redispatch import Redispatcher
 from rmqspark.store.replica import ReplicaLog
+from rmqspark.store.replicated_entries import dispatch_of_found
 from rmqspark.store.tail_cut import TailCut
 from rmqspark.store.topic_deletions import TopicDeletions
 
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     from rmqspark.store.config import StoreConfig
     from rmqspark.store.files import FileSystem
     from rmqspark.store.recovery.scan import Damage
+    from rmqspark.store.whole_halves import Kept
 
 _DLEDGER: Final = "dledger-"  # and the broker's id in its group
 _IN_ROCKSDB: Final = ("topics", "subscriptionGroups", "consumerOffsets", "metadata", "rdb")  # under config/
@@ -141,9 +144,21 @@ class Storeys:
         newest_ms = recovered.store_timestamp_ms or checkpoint.log_timestamp_ms
         self.writer.store_timestamp_ms = self.dispatcher.store_timestamp_ms = newest_ms
         self.dispatcher.offset = self.log.end_offset
+        if recovered.kept is not None:
+            self._keep_back(recovered.kept)
         self._flush_to_disk()
         run_marker.mark_running(self.files, self._config.flush_disk_type)
         return recovered.damage
+
+    def _keep_back(self, kept: Kept) -> None:
+        """Until something is appended: the rest, or something else, for then there is no rest."""
+        self.dispatcher.offset = kept.begin
+        self.writer.store_timestamp_ms = kept.store_timestamp_ms
+        redispatcher = Redispatcher(self.queues, self._deletions)
+        for found in kept.records:
+            redispatcher.reserve(found.batch, found.physical_offset)
+        self.writer.keep_back(dispatch_of_found(kept.records, redispatcher, self.index, self.log.end_offset))
+        self.replica.keep_back(kept)
 
     def make_all_durable(self) -> None:
         """So that the next opening has nothing to do, where the disk has not failed. Raises OSError."""

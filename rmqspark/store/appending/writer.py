@@ -82,6 +82,7 @@ class Writer:
         self._max_record_bytes = config.max_message_size + RECORD_OVERHEAD_BYTES
         self.store_host = ZERO_HOST
         self.store_timestamp_ms = 0  # of the newest record
+        self._kept: Dispatch | None = None
         self._room = Room()
         self.beside: Begin = at_once
         self.ahead: BeginAhead | None = None
@@ -245,6 +246,10 @@ class Writer:
             self._finish(now_ms, queued, add_to_index)
         return appended
 
+    def keep_back(self, found: Dispatch) -> None:
+        """What was found at the end of the log becomes readable with the next messages that are appended."""
+        self._kept = found
+
     def dispatch_safe(self) -> None:
         """Makes readable what may be read: all that is stored, in SYNC_FLUSH all that is on disk."""
         self._dispatcher.advance(self._log.flushed_offset if self._is_sync else self._log.end_offset)
@@ -309,6 +314,9 @@ class Writer:
         the next one in its queue get the same offset."""
         for entries in queued:
             entries.take_offsets()
+        if self._kept is not None and queued:
+            self._dispatcher.submit(self._kept)
+            self._kept = None
         self.store_timestamp_ms = now_ms
         self._dispatcher.submit(Dispatch(self._log.end_offset, now_ms, queued, add_to_index))
         self.dispatch_safe()

@@ -3,10 +3,14 @@
 A broker that was killed leaves messages that were acknowledged, and are in its log, but not in its queues' files. The
 walk through the log begins where the checkpoint says that the queues are complete; in a store that RocketMQ wrote last,
 behind the newest message that any queue leads to, for RocketMQ fills its queues in log order.
+
+One that was killed while it made messages of a half batch has some of them in its log: they are left out, for its next
+start brings the others.
 """
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -15,6 +19,7 @@ from rmqspark.store.queues.consume_queue import ENTRY, ENTRY_BYTES, ENTRY_DTYPE,
 from rmqspark.store.queues.entries import entries_of
 from rmqspark.store.recovery.redispatch import queued
 from rmqspark.store.recovery.scan import LogScan, Records
+from rmqspark.store.whole_halves import WholeHalves
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -79,7 +84,8 @@ def find_tails(
     found: dict[tuple[str, int], bytearray] = {}
     first: dict[tuple[str, int], int] = {}
     scan = LogScan(log.segments, start, watermark, check_crc=True, may_be_torn=True, has_vouchers=has_vouchers)
-    for records in scan.run():
+    halves = WholeHalves(log)
+    for records in chain.from_iterable(map(halves.take, scan.run())):
         if not isinstance(records, Records):
             continue
         for queue, queue_offset, entry in _messages(records.batch, records.physical_offset, deletions):

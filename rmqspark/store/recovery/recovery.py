@@ -21,6 +21,7 @@ from rmqspark.store.reading.left_over import LeftOver
 from rmqspark.store.reading.time_search import TimeSearch
 from rmqspark.store.recovery.redispatch import Redispatcher
 from rmqspark.store.recovery.scan import Damage, LogScan
+from rmqspark.store.whole_halves import WholeHalves
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from rmqspark.store.contents import Contents
     from rmqspark.store.log.segment import Segment
     from rmqspark.store.recovery.run_marker import LastRun
+    from rmqspark.store.recovery.scan import Records
+    from rmqspark.store.whole_halves import Kept
 
 
 class Recovered(NamedTuple):
@@ -37,10 +40,12 @@ class Recovered(NamedTuple):
     damage: tuple[Damage, ...]
     refused: int  # records of topics or queues that cannot exist
     store_timestamp_ms: int  # of the newest record gone through; 0 if there was none
+    kept: Kept | None  # the last ones, which queues and index have not been told of
 
 
 class Recovery:
-    """Recovers one store. `raise_incarnation` makes it durable that messages that were read may be gone."""
+    """Recovers one store. `raise_incarnation` makes it durable that messages that were read may be gone.
+    Where the log ends within the messages of a half batch, queues and index are not told of these."""
 
     def __init__(
         self,
@@ -59,6 +64,7 @@ class Recovery:
         self._last_run = last_run
         self._raise_incarnation = raise_incarnation
         self._check_crc = check_crc
+        self._halves = WholeHalves(contents.log)
         self._damage: list[Damage] = []
         self._store_timestamp_ms = 0
         self._has_noted_loss = False
@@ -82,7 +88,7 @@ class Recovery:
             queue.follow_log_start(self._log.min_offset)
             self._left_over.hide(queue)
         self._feed_index()
-        return Recovered(tuple(self._damage), redispatcher.refused, self._store_timestamp_ms)
+        return Recovered(tuple(self._damage), redispatcher.refused, self._store_timestamp_ms, self._halves.kept)
 
     def _load(self) -> None:
         self._log.segments.load()
@@ -186,13 +192,18 @@ class Recovery:
             has_vouchers=self._checkpoint.is_sealed,
         )
         for found in scan.run():
-            if isinstance(found, Damage):
-                self._damage.append(found)
-                self._note_loss()
-                continue
-            redispatcher.dispatch(found.batch, found.physical_offset)
-            self._store_timestamp_ms = int(found.batch.store_timestamps_ms[-1])
+            self._log.end_offset = scan.position
+            for each in self._halves.take(found):
+                self._go_on(each, redispatcher)
         self._log.end_offset = scan.position
+
+    def _go_on(self, found: Records | Damage, redispatcher: Redispatcher) -> None:
+        if isinstance(found, Damage):
+            self._damage.append(found)
+            self._note_loss()
+            return
+        redispatcher.dispatch(found.batch, found.physical_offset)
+        self._store_timestamp_ms = int(found.batch.store_timestamps_ms[-1])
 
     def _cut_queues(self) -> None:
         """Ends every queue where the log ends. Entries beyond are word of messages that readers could see.
@@ -233,7 +244,8 @@ class Recovery:
             if feed_from < self._checkpoint.recovery_offset:
                 self._feed_one(start)
             start = max(start, self._checkpoint.recovery_offset)
-        self._contents.feed_index(start, check_crc=bool(self._damage))
+        kept = self._halves.kept
+        self._contents.feed_index(start, kept.begin if kept is not None else None, check_crc=bool(self._damage))
 
     def _feed_one(self, physical_offset: int) -> None:
         assert self._index is not None

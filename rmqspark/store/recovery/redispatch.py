@@ -10,6 +10,7 @@ from it.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -57,6 +58,13 @@ class Redispatcher:
             self._put(queue, queue_offsets[members], chosen)
             dispatched.append((queue, members))
         return dispatched
+
+    def reserve(self, records: RecordBatch, first_physical_offset: int) -> None:
+        """Has the queues go on behind messages that they are told of later."""
+        physical_offsets = records.positions + first_physical_offset
+        for topic, queue_id, members in queued(records, physical_offsets, self._deletions):
+            with suppress(InvalidName, InvalidQueue):
+                self._queues.get_or_make(topic, queue_id).next_offset = int(records.queue_offsets[members[-1]]) + 1
 
     def _put(self, queue: ConsumeQueue, queue_offsets: Positions, entries: Entries) -> None:
         """Entries of one queue in log order. Those of messages before the queue's end are there already."""

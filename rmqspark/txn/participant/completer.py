@@ -160,46 +160,41 @@ class Completer:
     # --- at a start --------------------------------------------------------------------------------------------------
 
     def restore(self) -> None:
-        """Brings back what the log says, and finishes what was begun. To be called once, before anybody reads.
+        """Brings back what the log says, and finishes what was begun. Once, before anybody reads or writes.
 
         Raises TornBatch where readers would see a part of a half batch, since there is no room for the rest.
         """
         self.journal.replay()
-        for completion in self._participant.completions():
-            self._resume(completion)
-        try:
-            self._halves.flush()  # with SYNC_FLUSH, only then what was mended is readable as the rest is already
-        except OSError as error:
-            raise TornBatch(f"What was completed could not be written to the disk: {error}.") from error
+        mended = [completion for completion in self._participant.completions() if _tried(self._mend, completion)]
+        for completion in mended:
+            _tried(self._resume, completion)
         self.journal.summarize(at_once=True)
 
-    def _resume(self, completion: Completion) -> None:
-        try:
-            halves = self._participant.halves_of(completion.batch, completion.attempts)
-            present = {half.physical_offset for half in halves}
-            completion.appended = self._halves.rows_present(completion.log_offset, present)
-            self._mend(completion, self._undeleted(halves))
-            self.begin(completion.batch, completion.attempts)
-            for _ in self.steps(completion):
-                pass
-            self.end(completion)
-        except TornBatch:
-            raise
-        except RmqError as error:  # what is there is whole, or cannot be mended; the rest follows if the reason goes
-            log.error("a committed batch cannot be completed yet", batch=str(completion.batch), reason=str(error))
-
-    def _mend(self, completion: Completion, halves: Sequence[HalfBatch]) -> None:
-        """Completes the half batch in whose messages the last run ended."""
-        for half in halves:
+    def _mend(self, completion: Completion) -> None:
+        """Finds out what is there, and completes the half batch in whose messages the last run ended."""
+        halves = self._participant.halves_of(completion.batch, completion.attempts)
+        present = {half.physical_offset for half in halves}
+        completion.appended = self._halves.rows_present(completion.log_offset, present)
+        for half in self._undeleted(halves):
             if 0 < completion.rows_of(half) < half.rows:
-                try:
-                    self._append(completion, self._prepare(completion, [half]))
-                except NotWritable as error:
-                    raise TornBatch(
-                        f"{half.topic}/{half.queue_id} ends in the middle of a batch, and the rest cannot be written: "
-                        f"{error.message}",
-                        hint="Free some space on the disk of the store, then start the broker again.",
-                    ) from error
+                self._append_rest(completion, half)
+
+    def _append_rest(self, completion: Completion, half: HalfBatch) -> None:
+        try:
+            with self._halves.publishing_together():  # with what is there of it
+                self._append(completion, self._prepare(completion, [half]))
+        except NotWritable as error:
+            raise TornBatch(
+                f"{half.topic}/{half.queue_id} ends in the middle of a batch, and the rest cannot be written: "
+                f"{error.message}",
+                hint="Free some space on the disk of the store, then start the broker again.",
+            ) from error
+
+    def _resume(self, completion: Completion) -> None:
+        self.begin(completion.batch, completion.attempts)
+        for _ in self.steps(completion):
+            pass
+        self.end(completion)
 
     # --- steps -------------------------------------------------------------------------------------------------------
 
@@ -227,6 +222,19 @@ class Completer:
             known = completion.appended.get(half.physical_offset)
             appended = new if known is None else known._replace(rows=known.rows + new.rows)
             completion.appended[half.physical_offset] = appended
+
+
+def _tried(do: Callable[[Completion], None], completion: Completion) -> bool:
+    """Does it at a start; returns whether that went through. If not, what is there of the completion is whole, or
+    cannot be mended, and the rest follows if what stands against it goes. Raises TornBatch."""
+    try:
+        do(completion)
+    except TornBatch:
+        raise
+    except RmqError as error:
+        log.error("a committed batch cannot be completed yet", batch=str(completion.batch), reason=str(error))
+        return False
+    return True
 
 
 def _queues(halves: Iterable[HalfBatch]) -> set[tuple[str, int]]:

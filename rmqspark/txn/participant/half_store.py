@@ -63,10 +63,6 @@ class HalfStore:
                 f"The disk has {free_bytes} bytes free, {size_bytes} are needed.", hint="Free some space."
             )
 
-    def flush(self) -> None:
-        """Brings all of it to the disk, here and now: with SYNC_FLUSH, messages are readable then. Raises OSError."""
-        self._store.flush()
-
     # --- half batches ------------------------------------------------------------------------------------------------
 
     def put(self, half: HalfBatch, body: memoryview) -> HalfBatch:

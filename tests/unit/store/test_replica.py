@@ -370,7 +370,7 @@ def test_what_fits_into_no_queue_is_told_once() -> None:
             record = bytes(encode_record(topic="../up", body=b"x", store_host=bytes(8), **place))
             assert bench.store.replica.append(record) == len(record)
     assert [entry["event"] for entry in logs if "no queue" in entry["event"]] == [
-        "a message of the master's is in no queue, there is none as it says"
+        "a message of the log is in no queue, there is none as it says"
     ]
     assert (bench.store.queues.topics(), bench.store.end_offset) == ([], 3 * len(record))
 

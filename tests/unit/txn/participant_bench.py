@@ -196,12 +196,7 @@ class ParticipantBench:
         return [record.body for record in self.records(topic, queue_id)]
 
     def records(self, topic: str, queue_id: int = 0) -> list[Record]:
-        first = self.store.queues.min_offset(topic, queue_id)
-        found = self.store.read_bulk(topic, queue_id, first, EVERYTHING, max_count=EVERYTHING, max_bytes=EVERYTHING)
-        ends = np.cumsum(found.sizes)
-        records = [decode_record(bytes(found.body), int(at)) for at in ends - found.sizes]
-        assert [record.queue_offset for record in records] == [*range(first, first + len(records))]
-        return records
+        return read_records(self.store, topic, queue_id)
 
     def _check_target(self, topic: str, queue_id: int) -> None:
         if topic not in self.targets:
@@ -214,6 +209,19 @@ class ParticipantBench:
         if isinstance(verdict, RmqError):
             raise verdict
         return verdict
+
+
+def read_records(store: MessageStore, topic: str, queue_id: int = 0) -> list[Record]:
+    first = store.queues.min_offset(topic, queue_id)
+    found = store.read_bulk(topic, queue_id, first, EVERYTHING, max_count=EVERYTHING, max_bytes=EVERYTHING)
+    ends = np.cumsum(found.sizes)
+    records = [decode_record(bytes(found.body), int(at)) for at in ends - found.sizes]
+    assert [record.queue_offset for record in records] == [*range(first, first + len(records))]
+    return records
+
+
+def read_bodies(store: MessageStore, topic: str) -> list[bytes]:
+    return [record.body for record in read_records(store, topic)]
 
 
 def make_half(batch: Batch, partition: int, attempt: str, sequence: int, sent: Sent) -> tuple[HalfBatch, bytearray]:

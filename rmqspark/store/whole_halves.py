@@ -1,0 +1,147 @@
+"""A half batch is shown whole or not at all, also where a log ends within its messages.
+
+They are appended one behind the other, and nothing that anybody reads comes between, over a crash either
+(`Completer.restore`). So it is the end of a log that may lack some of them: that of a slave, which gets it in pieces,
+or of a broker that was killed. What is there of them is kept back until the rest comes. Where something else follows
+there is no rest.
+
+Each message names its half batch (RocketMQ's preparedTransactionOffset), and that says how many there are.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from rmqspark.errors import DamagedFile, MessageNotFound, RecordError
+from rmqspark.protocol.names import HALF_BATCH_TOPIC
+from rmqspark.protocol.records.properties import HalfBatchProperty
+from rmqspark.protocol.records.record import SYS_FLAG_AT, SysFlag, decode_record
+from rmqspark.protocol.records.record_batch import RecordBatch
+from rmqspark.store.recovery.scan import Damage, Records
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rmqspark.store.log.commit_log import CommitLog
+
+_LOW_SYS_FLAG_AT: Final = SYS_FLAG_AT + 3
+_MOST_HALF_BYTES: Final = 32 << 20
+_MOST_KEPT_BYTES: Final = 256 << 20  # more than the largest half batch becomes: a count that is wrong fills no memory
+
+
+class Kept(NamedTuple):
+    """Messages of a half batch at the end of a log, of which others are missing."""
+
+    half_offset: int  # physical, of the half batch
+    missing: int
+    records: tuple[Records, ...]
+
+    def with_more(self, rows: int, records: Records) -> Kept:
+        """With these, so many of which are messages of the half batch, and none is another."""
+        return self._replace(missing=self.missing - rows, records=(*self.records, _tail(records, 0)))
+
+    @property
+    def begin(self) -> int:
+        """Physical offset of the first."""
+        return self.records[0].physical_offset
+
+    @property
+    def store_timestamp_ms(self) -> int:
+        """When the last one was stored."""
+        return int(self.records[-1].batch.store_timestamps_ms[-1])
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(len(records.batch.buffer) for records in self.records)
+
+
+class _AtEnd(NamedTuple):
+    """The half batch that the last message of some records is of: its messages from row `first` on, with only vouchers
+    between them."""
+
+    half_offset: int
+    first: int
+    rows: int
+    is_all: bool  # nothing else is there
+
+
+class WholeHalves:
+    """Goes along with a log, from its records to those that may be shown. `kept` are those that may not, yet."""
+
+    def __init__(self, log: CommitLog) -> None:
+        self._log = log
+        self.kept: Kept | None = None
+
+    def take(self, found: Records | Damage) -> Sequence[Records | Damage]:
+        """What may be shown with what comes next in the log."""
+        if isinstance(found, Damage):
+            shown: tuple[Records | Damage, ...] = (*self._waiting, found)
+            self.kept = None
+        else:
+            shown, self.kept = self.after(found)
+        return shown
+
+    def after(self, records: Records) -> tuple[tuple[Records, ...], Kept | None]:
+        """The same, and what is to be kept then: for who may not get them into the log."""
+        end, kept = _at_end(records.batch), self.kept
+        shown: tuple[Records, ...]
+        if end is None:
+            is_vouchers = kept is not None and _are_vouchers(records.batch)
+            return ((), kept) if is_vouchers else ((*self._waiting, records), None)
+        if kept is not None and end.is_all and end.half_offset == kept.half_offset:
+            shown, kept = (), kept.with_more(end.rows, records)
+        else:
+            shown = (*self._waiting, *_head(records, end.first))
+            kept = Kept(end.half_offset, self._rows_of(end.half_offset) - end.rows, (_tail(records, end.first),))
+        if kept.missing <= 0 or kept.size_bytes > _MOST_KEPT_BYTES:
+            return (*self._waiting, records), None
+        return shown, kept
+
+    @property
+    def _waiting(self) -> tuple[Records, ...]:
+        return self.kept.records if self.kept is not None else ()
+
+    def _rows_of(self, physical_offset: int) -> int:
+        """How many messages the half batch there has; 0 where none is: it has expired, or the message is another's."""
+        try:
+            half = decode_record(self._log.read_record(physical_offset, _MOST_HALF_BYTES), check_crc=False)
+            is_half = half.topic == HALF_BATCH_TOPIC
+            return int(half.property_map()[HalfBatchProperty.COUNT]) if is_half else 0
+        except (MessageNotFound, DamagedFile, RecordError, KeyError, ValueError):
+            return 0
+
+
+def _at_end(batch: RecordBatch) -> _AtEnd | None:
+    if not int(batch.buffer[batch.positions[-1] + _LOW_SYS_FLAG_AT]) & SysFlag.COMMITTED:  # as nearly always
+        return None
+    kinds = batch.sys_flags & SysFlag.TRANSACTION_MASK
+    messages = np.flatnonzero(kinds != SysFlag.ROLLED_BACK)
+    if not len(messages) or kinds[messages[-1]] != SysFlag.COMMITTED:
+        return None
+    halves = batch.prepared_transaction_offsets
+    half = halves[messages[-1]]
+    others = np.flatnonzero((kinds[messages] != SysFlag.COMMITTED) | (halves[messages] != half))
+    own = messages[others[-1] + 1 :] if len(others) else messages
+    return _AtEnd(int(half), int(own[0]), len(own), not len(others))
+
+
+def _are_vouchers(batch: RecordBatch) -> bool:
+    """Whether nobody reads any of these records."""
+    return bool(((batch.sys_flags & SysFlag.TRANSACTION_MASK) == SysFlag.ROLLED_BACK).all())
+
+
+def _head(records: Records, row: int) -> tuple[Records, ...]:
+    """Those before a row, if any."""
+    batch = records.batch
+    if not row:
+        return ()
+    return (Records(records.physical_offset, RecordBatch(batch.buffer, batch.positions[:row], batch.sizes[:row])),)
+
+
+def _tail(records: Records, row: int) -> Records:
+    """Those from a row on, in memory of their own."""
+    begin, batch = int(records.batch.positions[row]), records.batch
+    data = batch.buffer[begin : begin + int(batch.sizes[row:].sum())].tobytes()
+    return Records(records.physical_offset + begin, RecordBatch.from_sizes(data, batch.sizes[row:]))
