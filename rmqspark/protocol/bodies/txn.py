@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.bodies.base import Body
 from rmqspark.protocol.headers.types import Int32, Int64
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 class HeldAttempt(Body):
@@ -42,6 +49,15 @@ class InputRange(Body):
     leaseRun: Int64 | None = None
     topicEpoch: Int64 | None = None
     topicDeleted: Int64 | None = None
+
+
+def last_ranges(ranges: Iterable[InputRange]) -> dict[MessageQueue, InputRange]:
+    """The last range of each queue that has any messages, whichever group reads it."""
+    last: dict[MessageQueue, InputRange] = {}
+    for each in sorted(ranges, key=attrgetter("toOffset")):
+        if each.toOffset > each.fromOffset:
+            last[MessageQueue(each.topic, each.brokerName, each.queueId)] = each
+    return last
 
 
 class OutputRange(Body):

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rmqspark.message_queue import MessageQueue
+from rmqspark.protocol.bodies.txn import last_ranges
 from rmqspark.sink.transactions.refusals import (
     mismatch,
     of_another_place,
@@ -106,8 +106,8 @@ def _read_elsewhere(now: Iterable[InputRange], committed: Iterable[InputRange]) 
     can be said of queues that were given to another member of a shared group in between, or are not read any more, of
     places in other epochs of a topic, and where nothing was recorded.
     """
-    reached, epochs = _reached(committed), {each.topic: each.topicEpoch for each in committed}
-    for queue, last in _reached(now).items() if reached else ():
+    reached, epochs = last_ranges(committed), {each.topic: each.topicEpoch for each in committed}
+    for queue, last in last_ranges(now).items() if reached else ():
         before = reached.get(queue)
         if epochs.get(last.topic, last.topicEpoch) != last.topicEpoch or (before is None and last.lease):
             continue
@@ -115,12 +115,3 @@ def _read_elsewhere(now: Iterable[InputRange], committed: Iterable[InputRange]) 
             then = "not at all" if before is None else f"up to {before.toOffset}"
             return f"{queue} is read up to offset {last.toOffset} now, and was {then} then"
     return ""
-
-
-def _reached(ranges: Iterable[InputRange]) -> dict[MessageQueue, InputRange]:
-    """The last range of each queue that has any messages, whichever group reads it."""
-    last: dict[MessageQueue, InputRange] = {}
-    for each in sorted(ranges, key=lambda r: r.toOffset):
-        if each.toOffset > each.fromOffset:
-            last[MessageQueue(each.topic, each.brokerName, each.queueId)] = each
-    return last

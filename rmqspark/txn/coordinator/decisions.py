@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from rmqspark.errors import TransactionError
-from rmqspark.protocol.bodies.txn import AuditedBatch, InputRange, TxnDecision
+from rmqspark.protocol.bodies.txn import AuditedBatch, InputRange, TxnDecision, last_ranges
 from rmqspark.protocol.names import MAX_TRANSACTIONAL_ID_LENGTH
 
 if TYPE_CHECKING:
@@ -83,10 +82,7 @@ def figures(decision: TxnDecision) -> TxnDecision:
 
 def _reached(inputs: Iterable[InputRange]) -> list[InputRange]:
     """The last range of each queue, without for whom it was read; nothing where there are many, or names are none."""
-    last: dict[tuple[str, str, int], InputRange] = {}
-    for each in sorted(inputs, key=attrgetter("toOffset")):
-        if each.toOffset > each.fromOffset:
-            last[each.topic, each.brokerName, each.queueId] = each
+    last = last_ranges(inputs)
     longest = max((max(len(topic), len(broker)) for topic, broker, _ in last), default=0)
     if len(last) > _FEW_QUEUES or longest > MAX_TRANSACTIONAL_ID_LENGTH:
         return []
