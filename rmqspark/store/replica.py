@@ -3,7 +3,7 @@
 A master sends bytes and knows nothing of records. Here only whole records are taken, each checked as recovery would,
 its checksum too, so that the log always ends where a record does and nothing is confirmed that was not looked at. A
 blank record is taken with all that is left of its file. Queues and index are made from the records by the dispatcher,
-as for messages that were sent here; of a half batch's messages only once all are there (`whole_halves.py`).
+as for messages that were sent here; of a half batch's messages only once all are there (`recovery/whole_halves.py`).
 
 RocketMQ's DefaultMessageStore.appendToCommitLog takes whatever comes, and finds out later.
 """
@@ -17,10 +17,8 @@ from rmqspark.protocol.records.record import BLANK_BYTES, MAGIC_BLANK, MAGIC_V1,
 from rmqspark.protocol.records.record_batch import RecordBatch
 from rmqspark.store.dispatcher import Dispatch
 from rmqspark.store.log.commit_log import Placement
-from rmqspark.store.recovery.redispatch import Redispatcher
 from rmqspark.store.recovery.scan import LogScan, Records, whole_records
-from rmqspark.store.replicated_entries import dispatch_of_found
-from rmqspark.store.whole_halves import WholeHalves
+from rmqspark.store.recovery.whole_halves import WholeHalves
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -31,9 +29,10 @@ if TYPE_CHECKING:
     from rmqspark.store.contents import Contents
     from rmqspark.store.dispatcher import Dispatcher
     from rmqspark.store.flush import Flusher
+    from rmqspark.store.found_records import FoundRecords
     from rmqspark.store.lineage import Lineage
+    from rmqspark.store.recovery.whole_halves import Kept
     from rmqspark.store.tail_cut import TailCut
-    from rmqspark.store.whole_halves import Kept
 
 _KNOWN_MAGICS: Final = (MAGIC_V1, MAGIC_V2, MAGIC_BLANK)
 MOST_RECORD_BYTES: Final = 32 << 20
@@ -47,26 +46,22 @@ class ReplicaLog:
         self,
         contents: Contents,
         dispatcher: Dispatcher,
+        found: FoundRecords,
         writer: Writer,
         gate: WriteGate,
         flusher: Flusher,
         tail_cut: TailCut,
         lineage: Lineage,
     ) -> None:
-        self._log, self._queues, self._index = contents.log, contents.queues, contents.index
+        self._log, self._queues = contents.log, contents.queues
         self._dispatcher = dispatcher
         self._writer = writer
         self._gate = gate
         self._flusher = flusher
         self._tail_cut = tail_cut
-        self._redispatcher = Redispatcher(contents.queues, contents.deletions)
-        self._halves = WholeHalves(contents.log)
+        self._found = found
         self.lineage: Final = lineage
         self._master_begin: int | None = None  # physical offset, as last heard in this life
-
-    def keep_back(self, kept: Kept | None) -> None:
-        """What a recovery has found at the end of the log, and nobody was told of."""
-        self._halves.kept = kept
 
     def open_for_master(self) -> None:
         """Nothing else is written from now on: whatever is sent here is refused. Raises OSError."""
@@ -158,7 +153,7 @@ class ReplicaLog:
             )
         if not is_blank or len(view) < room:
             return 0
-        self._write(bytes(view), self._writer.store_timestamp_ms, (), self._halves.kept)
+        self._write(bytes(view), self._writer.store_timestamp_ms, (), self._found.halves.kept)
         return room
 
     def _append_records(self, data: bytes, sizes: Positions) -> int:
@@ -171,7 +166,7 @@ class ReplicaLog:
             if not good:
                 raise
             return self._append_records(data[: int(sizes[:good].sum())], sizes[:good])
-        shown, kept = self._halves.after(Records(self._log.end_offset, batch))
+        shown, kept = self._found.halves.after(Records(self._log.end_offset, batch))
         self._write(data, int(batch.store_timestamps_ms[-1]), shown, kept)
         return len(data)
 
@@ -203,9 +198,9 @@ class ReplicaLog:
         dispatch = Dispatch(end_offset, store_timestamp_ms, (), None) if kept is None else None
         if shown:
             readable_offset = end_offset if kept is None else kept.begin
-            dispatch = dispatch_of_found(shown, self._redispatcher, self._index, readable_offset)
+            dispatch = self._found.dispatch_of(shown, readable_offset)
         self._log.write([(Placement(0, 1, self._log.end_offset, 0), data)])
-        self._halves.kept = kept
+        self._found.halves.kept = kept
         with self._gate:
             self._writer.store_timestamp_ms = store_timestamp_ms
             if dispatch is not None:
@@ -245,23 +240,26 @@ class ReplicaLog:
         """Takes back all from a record's begin on, which the master does not have; see `TailCut.run`. If that is within
         the messages of a half batch, all of these: the master sends them again."""
         kept = self._tail_cut.run(self._begin_of_half(physical_offset))
-        self._halves.kept = None
+        self._found.halves.kept = None
         return kept
 
     def _begin_of_half(self, physical_offset: int) -> int:
-        if (kept := self._halves.kept) is not None and kept.begin < physical_offset:
-            return kept.begin
-        halves = WholeHalves(self._log)
-        for found in self._records_below(physical_offset):
-            halves.take(found)
-        return halves.kept.begin if halves.kept is not None else physical_offset
-
-    def _records_below(self, physical_offset: int) -> Iterator[Records]:
-        """Those in the file that the byte before this place is in."""
+        """Where the messages of the half batch begin that the log would end within if it ended here, in whichever file;
+        else here."""
         begin = self._segment_begin(physical_offset - 1)
-        for found in LogScan(self._log.segments, begin, physical_offset, check_crc=False).run():
+        while True:
+            halves = WholeHalves(self._log)
+            for found in self._records_between(begin, physical_offset):
+                halves.take(found)
+            kept = halves.kept
+            if kept is None or begin <= self._log.min_offset or kept.begin >= begin + self._log.segment_bytes:
+                return kept.begin if kept is not None else physical_offset
+            begin = self._segment_begin(begin - 1)
+
+    def _records_between(self, begin: int, end: int) -> Iterator[Records]:
+        for found in LogScan(self._log.segments, begin, end, check_crc=False).run():
             if isinstance(found, Records):
-                batch = found.batch.where(found.batch.positions + found.physical_offset < physical_offset)
+                batch = found.batch.where(found.batch.positions + found.physical_offset < end)
                 if not len(batch):
                     return
                 yield Records(found.physical_offset, batch)

@@ -21,6 +21,7 @@ from rmqspark.store.deletions import Deletions
 from rmqspark.store.dispatcher import Dispatcher
 from rmqspark.store.expiry import Expiry
 from rmqspark.store.flush import Flusher
+from rmqspark.store.found_records import FoundRecords
 from rmqspark.store.identity import StoreIdentity
 from rmqspark.store.index.index import Index
 from rmqspark.store.lineage import Lineage
@@ -37,9 +38,7 @@ from rmqspark.store.reading.tag_search import TagSearch
 from rmqspark.store.reading.time_search import TimeSearch
 from rmqspark.store.recovery import run_marker
 from rmqspark.store.recovery.recovery import Recovery
-from rmqspark.store.recovery.redispatch import Redispatcher
 from rmqspark.store.replica import ReplicaLog
-from rmqspark.store.replicated_entries import dispatch_of_found
 from rmqspark.store.tail_cut import TailCut
 from rmqspark.store.topic_deletions import TopicDeletions
 
@@ -49,7 +48,6 @@ if TYPE_CHECKING:
     from rmqspark.store.config import StoreConfig
     from rmqspark.store.files import FileSystem
     from rmqspark.store.recovery.scan import Damage
-    from rmqspark.store.whole_halves import Kept
 
 _DLEDGER: Final = "dledger-"  # and the broker's id in its group
 _IN_ROCKSDB: Final = ("topics", "subscriptionGroups", "consumerOffsets", "metadata", "rdb")  # under config/
@@ -70,7 +68,7 @@ class Storeys:
         _refuse_rocksdbs_tables(files)
         self._lay_ground(entropy)
         self._lay_log(clock)
-        self.writer = Writer(config, self.log, self.queues, self.index, self.dispatcher, self.gate, clock)
+        self.writer = Writer(config, self.log, self.queues, self.index, self.dispatcher, self.found, self.gate, clock)
         self.writer.store_host = store_host
         self.flusher = Flusher(
             self.contents,
@@ -106,6 +104,7 @@ class Storeys:
         self.queues = ConsumeQueues(files, self._queue_files, config.consume_queue_segment_bytes, levels)
         self.index = Index(files, config, clock) if config.message_index_enable else None
         self.contents = Contents(self.log, self.queues, self.index, self._deletions)
+        self.found = FoundRecords(self.contents)
 
     def _lay_reads(self) -> None:
         collector = Collector(self.log.segments)
@@ -124,7 +123,7 @@ class Storeys:
         self.topic_deletions = TopicDeletions(contents, dispatcher, flusher, writer, self.times, clock)
         self.lineage = Lineage(self.files, self.identity)
         tail_cut = TailCut(self.files, contents, dispatcher, self.gate, flusher, self.identity)
-        self.replica = ReplicaLog(contents, dispatcher, writer, self.gate, flusher, tail_cut, self.lineage)
+        self.replica = ReplicaLog(contents, dispatcher, self.found, writer, self.gate, flusher, tail_cut, self.lineage)
         self.expiry = Expiry(self._config, self.files, contents, self.checkpoint_file, self.gate)
 
     def recover(self) -> tuple[Damage, ...]:
@@ -137,6 +136,7 @@ class Storeys:
             checkpoint,
             last_run,
             self.identity.raise_incarnation,
+            halves=self.found.halves,
             check_crc=self._config.check_crc_on_recover,
         ).run()
         if recovered.refused:
@@ -144,21 +144,18 @@ class Storeys:
         newest_ms = recovered.store_timestamp_ms or checkpoint.log_timestamp_ms
         self.writer.store_timestamp_ms = self.dispatcher.store_timestamp_ms = newest_ms
         self.dispatcher.offset = self.log.end_offset
-        if recovered.kept is not None:
-            self._keep_back(recovered.kept)
+        self._keep_back()
         self._flush_to_disk()
         run_marker.mark_running(self.files, self._config.flush_disk_type)
         return recovered.damage
 
-    def _keep_back(self, kept: Kept) -> None:
-        """Until something is appended: the rest, or something else, for then there is no rest."""
-        self.dispatcher.offset = kept.begin
-        self.writer.store_timestamp_ms = kept.store_timestamp_ms
-        redispatcher = Redispatcher(self.queues, self._deletions)
-        for found in kept.records:
-            redispatcher.reserve(found.batch, found.physical_offset)
-        self.writer.keep_back(dispatch_of_found(kept.records, redispatcher, self.index, self.log.end_offset))
-        self.replica.keep_back(kept)
+    def _keep_back(self) -> None:
+        """What is at the end of the log of a half batch, until the rest is appended, or something else: then there is
+        no rest."""
+        if (kept := self.found.halves.kept) is not None:
+            self.dispatcher.offset = kept.begin
+            self.writer.store_timestamp_ms = kept.store_timestamp_ms
+            self.found.reserve()
 
     def make_all_durable(self) -> None:
         """So that the next opening has nothing to do, where the disk has not failed. Raises OSError."""
@@ -170,7 +167,8 @@ class Storeys:
         if self.index is not None:
             self.index.close()
         self.log.segments.remove_next()
-        if self.checkpoint_file.current.recovery_offset == self.log.end_offset:
+        kept = self.found.halves.kept
+        if self.checkpoint_file.current.recovery_offset == (self.log.end_offset if kept is None else kept.begin):
             run_marker.mark_closed(self.files)
 
     def _flush_to_disk(self) -> None:

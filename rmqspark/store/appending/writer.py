@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from rmqspark.store.dispatcher import Dispatcher, Queued
     from rmqspark.store.draft import Draft
     from rmqspark.store.files import Buffer
+    from rmqspark.store.found_records import FoundRecords
     from rmqspark.store.index.index import Index
     from rmqspark.store.log.commit_log import CommitLog
     from rmqspark.store.queues.consume_queues import ConsumeQueues
@@ -64,6 +65,7 @@ class Writer:
         queues: ConsumeQueues,
         index: Index | None,
         dispatcher: Dispatcher,
+        found: FoundRecords,
         gate: WriteGate,
         clock: Clock,
     ) -> None:
@@ -72,6 +74,7 @@ class Writer:
         self._queues = queues
         self._index = index
         self._dispatcher = dispatcher
+        self._found = found
         self._gate = gate
         self._clock = clock
         self._is_sync = config.syncs_flush
@@ -82,7 +85,6 @@ class Writer:
         self._max_record_bytes = config.max_message_size + RECORD_OVERHEAD_BYTES
         self.store_host = ZERO_HOST
         self.store_timestamp_ms = 0  # of the newest record
-        self._kept: Dispatch | None = None
         self._room = Room()
         self.beside: Begin = at_once
         self.ahead: BeginAhead | None = None
@@ -246,10 +248,6 @@ class Writer:
             self._finish(now_ms, queued, add_to_index)
         return appended
 
-    def keep_back(self, found: Dispatch) -> None:
-        """What was found at the end of the log becomes readable with the next messages that are appended."""
-        self._kept = found
-
     def dispatch_safe(self) -> None:
         """Makes readable what may be read: all that is stored, in SYNC_FLUSH all that is on disk."""
         self._dispatcher.advance(self._log.flushed_offset if self._is_sync else self._log.end_offset)
@@ -314,11 +312,12 @@ class Writer:
         the next one in its queue get the same offset."""
         for entries in queued:
             entries.take_offsets()
-        if self._kept is not None and queued:
-            self._dispatcher.submit(self._kept)
-            self._kept = None
         self.store_timestamp_ms = now_ms
-        self._dispatcher.submit(Dispatch(self._log.end_offset, now_ms, queued, add_to_index))
+        dispatch = Dispatch(self._log.end_offset, now_ms, queued, add_to_index)
+        if self._found.halves.kept is None:
+            self._dispatcher.submit(dispatch)
+        elif queued:  # a voucher goes in front of the rest
+            self._dispatcher.submit(self._found.in_front_of(dispatch))
         self.dispatch_safe()
         is_due = self._log.end_offset >= self._warming.due_offset
         if is_due and self.ahead is not None and (due := self._warming.begin()) is not None:

@@ -19,7 +19,7 @@ from rmqspark.store.queues.consume_queue import ENTRY, ENTRY_BYTES, ENTRY_DTYPE,
 from rmqspark.store.queues.entries import entries_of
 from rmqspark.store.recovery.redispatch import queued
 from rmqspark.store.recovery.scan import LogScan, Records
-from rmqspark.store.whole_halves import WholeHalves
+from rmqspark.store.recovery.whole_halves import WholeHalves
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

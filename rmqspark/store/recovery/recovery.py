@@ -21,7 +21,6 @@ from rmqspark.store.reading.left_over import LeftOver
 from rmqspark.store.reading.time_search import TimeSearch
 from rmqspark.store.recovery.redispatch import Redispatcher
 from rmqspark.store.recovery.scan import Damage, LogScan
-from rmqspark.store.whole_halves import WholeHalves
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from rmqspark.store.log.segment import Segment
     from rmqspark.store.recovery.run_marker import LastRun
     from rmqspark.store.recovery.scan import Records
-    from rmqspark.store.whole_halves import Kept
+    from rmqspark.store.recovery.whole_halves import WholeHalves
 
 
 class Recovered(NamedTuple):
@@ -40,12 +39,11 @@ class Recovered(NamedTuple):
     damage: tuple[Damage, ...]
     refused: int  # records of topics or queues that cannot exist
     store_timestamp_ms: int  # of the newest record gone through; 0 if there was none
-    kept: Kept | None  # the last ones, which queues and index have not been told of
 
 
 class Recovery:
     """Recovers one store. `raise_incarnation` makes it durable that messages that were read may be gone.
-    Where the log ends within the messages of a half batch, queues and index are not told of these."""
+    What `halves` keep back at the end of the log, queues and index are not told of."""
 
     def __init__(
         self,
@@ -54,6 +52,7 @@ class Recovery:
         last_run: LastRun,
         raise_incarnation: Callable[[], None],
         *,
+        halves: WholeHalves,
         check_crc: bool,
     ) -> None:
         self._contents = contents
@@ -64,7 +63,7 @@ class Recovery:
         self._last_run = last_run
         self._raise_incarnation = raise_incarnation
         self._check_crc = check_crc
-        self._halves = WholeHalves(contents.log)
+        self._halves = halves
         self._damage: list[Damage] = []
         self._store_timestamp_ms = 0
         self._has_noted_loss = False
@@ -88,7 +87,7 @@ class Recovery:
             queue.follow_log_start(self._log.min_offset)
             self._left_over.hide(queue)
         self._feed_index()
-        return Recovered(tuple(self._damage), redispatcher.refused, self._store_timestamp_ms, self._halves.kept)
+        return Recovered(tuple(self._damage), redispatcher.refused, self._store_timestamp_ms)
 
     def _load(self) -> None:
         self._log.segments.load()
@@ -202,7 +201,7 @@ class Recovery:
             self._damage.append(found)
             self._note_loss()
             return
-        redispatcher.dispatch(found.batch, found.physical_offset)
+        redispatcher.dispatch((found,))
         self._store_timestamp_ms = int(found.batch.store_timestamps_ms[-1])
 
     def _cut_queues(self) -> None:

@@ -10,8 +10,8 @@ from it.
 
 from __future__ import annotations
 
-from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from itertools import chain
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -19,18 +19,31 @@ from rmqspark.errors import InvalidName, InvalidQueue
 from rmqspark.protocol.buffers.spans import equal_to
 from rmqspark.protocol.java_hash import java_hash_spans
 from rmqspark.protocol.records.record import MIN_RECORD_BYTES, SysFlag
+from rmqspark.store.queues.consume_queue import ENTRY_DTYPE
 from rmqspark.store.queues.entries import entries_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from rmqspark.protocol.buffers.spans import Positions
     from rmqspark.protocol.records.record_batch import RecordBatch
     from rmqspark.store.deletions import Deletion, Deletions
+    from rmqspark.store.dispatcher import QueuedEntries
     from rmqspark.store.queues.consume_queue import ConsumeQueue, Entries
     from rmqspark.store.queues.consume_queues import ConsumeQueues
+    from rmqspark.store.recovery.scan import Records
 
 _LARGEST_QUEUE_OFFSET: Final = 1 << 58  # times 20 is still a position
+
+
+class _Run(NamedTuple):
+    """Messages of one queue, in log order."""
+
+    queue_offsets: Positions
+    entries: Entries
+    tags_codes: NDArray[np.int64]
 
 
 class Redispatcher:
@@ -41,12 +54,25 @@ class Redispatcher:
         self._deletions = deletions
         self.refused = 0
 
-    def dispatch(self, records: RecordBatch, first_physical_offset: int) -> list[tuple[ConsumeQueue, Positions]]:
-        """Checked records that follow each other from `first_physical_offset` on; returns whose rows are whose."""
-        dispatched = []
-        physical_offsets, queue_offsets = records.positions + first_physical_offset, records.queue_offsets
-        entries = entries_of(physical_offsets, records.sizes, records.tags_codes())
-        for topic, queue_id, members in queued(records, physical_offsets, self._deletions):
+    def dispatch(
+        self, found: Sequence[Records], more: Sequence[QueuedEntries] = ()
+    ) -> list[tuple[ConsumeQueue, NDArray[np.int64]]]:
+        """Checked records in log order, and entries that follow them, each queue's put with one write; returns the
+        queues, with tags codes."""
+        runs: dict[ConsumeQueue, list[_Run]] = {}
+        for queue, run in chain(chain.from_iterable(map(self._runs_of, found)), map(_run_of, more)):
+            runs.setdefault(queue, []).append(run)
+        together = [(queue, _joined(of_queue)) for queue, of_queue in runs.items()]
+        for queue, run in together:
+            self._put(queue, run.queue_offsets, run.entries)
+        return [(queue, run.tags_codes) for queue, run in together]
+
+    def _runs_of(self, records: Records) -> Iterator[tuple[ConsumeQueue, _Run]]:
+        batch = records.batch
+        physical_offsets, queue_offsets = batch.positions + records.physical_offset, batch.queue_offsets
+        tags_codes = batch.tags_codes()
+        entries = entries_of(physical_offsets, batch.sizes, tags_codes)
+        for topic, queue_id, members in queued(batch, physical_offsets, self._deletions):
             try:
                 queue = self._queues.get_or_make(topic, queue_id)
             except (InvalidName, InvalidQueue):
@@ -54,17 +80,15 @@ class Redispatcher:
                 continue
             chosen = entries[members]
             if queue.delay_ms:
-                chosen["tags_code"] = records.store_timestamps_ms[members] + queue.delay_ms
-            self._put(queue, queue_offsets[members], chosen)
-            dispatched.append((queue, members))
-        return dispatched
+                chosen["tags_code"] = batch.store_timestamps_ms[members] + queue.delay_ms
+            yield queue, _Run(queue_offsets[members], chosen, tags_codes[members])
 
-    def reserve(self, records: RecordBatch, first_physical_offset: int) -> None:
+    def reserve(self, records: Records) -> None:
         """Has the queues go on behind messages that they are told of later."""
-        physical_offsets = records.positions + first_physical_offset
-        for topic, queue_id, members in queued(records, physical_offsets, self._deletions):
-            with suppress(InvalidName, InvalidQueue):
-                self._queues.get_or_make(topic, queue_id).next_offset = int(records.queue_offsets[members[-1]]) + 1
+        for queue, run in self._runs_of(records):
+            first, last = int(run.queue_offsets[0]), int(run.queue_offsets[-1])
+            if _is_run(run.queue_offsets) and _is_plausible(queue, first, int(run.entries["physical_offset"][0])):
+                queue.next_offset = last + 1
 
     def _put(self, queue: ConsumeQueue, queue_offsets: Positions, entries: Entries) -> None:
         """Entries of one queue in log order. Those of messages before the queue's end are there already."""
@@ -88,6 +112,20 @@ class Redispatcher:
             queue.put(queue_offset, entries.view(np.uint8).data)
         else:
             self.refused += len(entries)
+
+
+def _run_of(queued: QueuedEntries) -> tuple[ConsumeQueue, _Run]:
+    tags_codes = np.asarray(queued.tags_codes, np.int64)
+    queue_offsets = queued.queue_offset + np.arange(len(tags_codes))
+    return queued.queue, _Run(queue_offsets, np.frombuffer(queued.entries, ENTRY_DTYPE), tags_codes)
+
+
+def _joined(runs: Sequence[_Run]) -> _Run:
+    if len(runs) == 1:
+        return runs[0]
+    queue_offsets, entries, tags_codes = zip(*runs, strict=True)
+    as_on_disk = np.concatenate(entries, dtype=ENTRY_DTYPE)  # left to itself NumPy turns every number round
+    return _Run(np.concatenate(queue_offsets), as_on_disk, np.concatenate(tags_codes))
 
 
 def _is_run(queue_offsets: Positions) -> bool:

@@ -181,8 +181,7 @@ class Completer:
 
     def _append_rest(self, completion: Completion, half: HalfBatch) -> None:
         try:
-            with self._halves.publishing_together():  # with what is there of it
-                self._append(completion, self._prepare(completion, [half]))
+            self._append(completion, self._prepare(completion, [half]))
         except NotWritable as error:
             raise TornBatch(
                 f"{half.topic}/{half.queue_id} ends in the middle of a batch, and the rest cannot be written: "

@@ -3,25 +3,32 @@ sees whole half batches all the same."""
 
 from __future__ import annotations
 
+import errno
 import itertools
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-import rmqspark.store.whole_halves as whole_halves
+import rmqspark.store.recovery.whole_halves as whole_halves
 from rmqspark.entropy import SystemEntropy
-from rmqspark.protocol.records.record import SysFlag, decode_record
+from rmqspark.errors import NotWritable, RmqError, StoreError
+from rmqspark.protocol.records.properties import Property, encode_properties
+from rmqspark.protocol.records.record import QUEUE_OFFSET_AT, SysFlag, decode_record, encode_record
 from rmqspark.protocol.records.record_batch import RecordBatch
 from rmqspark.store.direct.offline import OfflineStore
 from rmqspark.store.direct.read import Limits, Unread, Wanted, read_ranges
+from rmqspark.store.draft import Draft
 from rmqspark.store.message_store import MessageStore
-from rmqspark.store.whole_halves import WholeHalves
+from rmqspark.store.recovery.whole_halves import WholeHalves
 from rmqspark.testing.disk_faults import ProcessDied
 from rmqspark.testing.manual_clock import ManualClock
 from rmqspark.testing.memory_files import MemoryFileSystem
+from rmqspark.txn.participant.completer import TornBatch
 from rmqspark.txn.participant.half_batch import Batch
+from rmqspark.txn.participant.half_store import HalfStore
 
 from .participant_bench import ParticipantBench, Sent, T, other_message, read_bodies
 from .test_participant_crashes import EXPECTED, OTHER, TINY, VERSIONS, Driver, ends_of
@@ -55,20 +62,23 @@ class SlaveBench:
         )
         self.store.replica.open_for_master()
 
-    def restart(self, *, killed: bool) -> None:
+    def end(self, *, killed: bool) -> None:
         if killed:
             self.files.kill()
         else:
             self.store.close()
+
+    def restart(self, *, killed: bool) -> None:
+        self.end(killed=killed)
         self.start()
         self.look()
 
-    def follow(self, log: bytes, *, to: int | None = None) -> None:
-        """Record by record, and looks at each."""
+    def follow(self, log: bytes, *, to: int | None = None, piece_bytes: int = 1) -> None:
+        """Piece by piece, or record by record, and looks at each."""
         log = log[:to]
         while (begin := self.store.end_offset) < len(log):
-            size = int.from_bytes(log[begin : begin + 4], "big")
-            assert self.store.replica.append(log[begin : begin + size]) == size
+            size = max(piece_bytes, int.from_bytes(log[begin : begin + 4], "big"))
+            assert self.store.replica.append(log[begin : begin + size])
             self.look()
             self.store.flush()
             self.look()
@@ -105,7 +115,21 @@ def two_versions() -> ParticipantBench:
     return bench
 
 
-def offline_bodies(bench: ParticipantBench, topic: str) -> list[bytes]:
+def over_three_files() -> ParticipantBench:
+    """Half batches so large that their messages fill a file of the log."""
+    bench = ParticipantBench(TINY)
+    bodies = [b"%02d" % number * 5 for number in range(24)]
+    batch = Batch(T, 1, 0)
+    attempt = bench.send(batch, Sent("t", 0, bodies[:12]), Sent("u", 0, [b"u1", b"u2"]), Sent("t", 0, bodies[12:]))
+    assert bench.vote(batch, attempt) == ""
+    bench.commit(batch, attempt)
+    return bench
+
+
+LONG_ENDS = {"t": {0, 12, 24}, "u": {0, 2}}
+
+
+def offline_bodies(bench: ParticipantBench | SlaveBench, topic: str) -> list[bytes]:
     """What is there for who reads the files without a broker."""
     with OfflineStore(bench.files.within("store"), is_open=False) as store:
         if (topic, 0) not in store.queues():
@@ -123,23 +147,88 @@ def offline_bodies(bench: ParticipantBench, topic: str) -> list[bytes]:
 
 @pytest.mark.parametrize("config", [TINY, SYNC], ids=["ASYNC_FLUSH", "SYNC_FLUSH"])
 @pytest.mark.parametrize("killed", [True, False], ids=["killed", "stopped"])
-def test_a_slave_shows_whole_half_batches_wherever_its_log_ends(config: object, killed: bool) -> None:
-    """While it follows, when it comes back, and when it is made the master; and in the end all of them."""
-    log = log_of(two_versions())
+@pytest.mark.parametrize(
+    ("made", "ends"),
+    [pytest.param(two_versions, ENDS, id="two versions"), pytest.param(over_three_files, LONG_ENDS, id="three files")],
+)
+def test_a_slave_shows_whole_half_batches_wherever_its_log_ends(
+    made: Callable[[], ParticipantBench],
+    ends: Mapping[str, set[int]],
+    config: object,
+    killed: bool,
+    amount: Callable[[int, int], int],
+) -> None:
+    """While it follows, when it comes back, and when it is made the master; and in the end all of them. So do its
+    files, for who reads them without a broker."""
+    original = made()
+    log, expected = log_of(original), {topic: [b for b in original.bodies(topic) if b != OTHER] for topic in ends}
     places = record_ends(log)
     assert len(places) > 35
-    for end in places:
-        bench = SlaveBench(config)
+    for end in places[:: 3 // amount(1, 3)]:
+        bench = SlaveBench(config, ends)
         bench.follow(log, to=end)
-        bench.restart(killed=killed)
-        assert bench.store.end_offset == end
+        for topic in ends:
+            assert len(bench.seen(topic)) in ends[topic]
+        for _ in range(2):
+            bench.restart(killed=killed)
+            assert bench.store.end_offset == end
         bench.follow(log)
-        assert {topic: bench.seen(topic) for topic in EXPECTED} == EXPECTED
-        taken_back = SlaveBench(config)
-        taken_back.follow(log, to=end)
-        master = taken_back.promoted()
-        for topic, ends in ENDS.items():
-            assert len([body for body in master.bodies(topic) if body != OTHER]) in ends
+        assert {topic: bench.seen(topic) for topic in ends} == expected
+        left = SlaveBench(config, ends)
+        left.follow(log, to=end)
+        left.end(killed=killed)
+        for topic in ends:
+            assert len(offline_bodies(left, topic)) in ends[topic]
+        master = left.promoted()
+        for topic in ends:
+            assert len([body for body in master.bodies(topic) if body != OTHER]) in ends[topic]
+
+
+@pytest.mark.parametrize("piece_bytes", [300, 700, 1500, 4000, 1 << 20])
+def test_however_much_comes_at_once(piece_bytes: int, amount: Callable[[int, int], int]) -> None:
+    """Half batches with their first messages, last ones with what follows, and many whole ones."""
+    for made, ends in ((two_versions, ENDS), (over_three_files, LONG_ENDS)):
+        log = log_of(made())
+        for end in record_ends(log)[:: 3 // amount(1, 3)]:
+            bench = SlaveBench(TINY, ends)
+            bench.follow(log, to=end, piece_bytes=piece_bytes)
+            bench.follow(log, piece_bytes=piece_bytes)
+            assert all(len(bench.seen(topic)) == max(ends[topic]) for topic in ends)
+
+
+def test_a_slave_that_began_later_shows_no_half_batch_before_its_end() -> None:
+    """It has files of the log since then, not the half batches that came before: it cannot know how many messages they
+    have, and waits for what follows them."""
+    log = log_of(over_three_files())
+    begins = range(TINY.mapped_file_size_commit_log, len(log), TINY.mapped_file_size_commit_log)
+    assert len(begins) > 2
+    for begin in begins:
+        bench = SlaveBench(TINY, {})
+        bench.store.replica.begin_at(begin)
+        while bench.store.end_offset < len(log):
+            at = bench.store.end_offset
+            bench.store.replica.append(log[at : at + int.from_bytes(log[at : at + 4], "big")])
+            assert all(bench.store.queues.max_offset(topic, 0) in LONG_ENDS[topic] for topic in LONG_ENDS)
+        assert bench.store.queues.max_offset("t", 0) == 24
+
+
+@pytest.mark.parametrize(
+    "properties", [{Property.PRODUCER_GROUP: "g"}, {Property.REAL_TOPIC: "t"}], ids=["transaction", "delivery"]
+)
+def test_it_does_not_wait_for_what_follows_other_messages(properties: dict[str, str]) -> None:
+    """Those of ordinary transactions, and deliveries of delayed ones, name what came before, too."""
+    bench = SlaveBench(TINY, {})
+    bench.store.replica.begin_at(2048)
+    record = encode_record(
+        topic="t",
+        body=b"m",
+        properties=encode_properties(properties),
+        sys_flag=SysFlag.COMMITTED,
+        physical_offset=2048,
+        prepared_transaction_offset=77,
+    )
+    bench.store.replica.append(bytes(record))
+    assert bench.seen("t") == [b"m"]
 
 
 @pytest.mark.parametrize("power", [False, True], ids=["kill", "power loss"])
@@ -148,7 +237,7 @@ def test_so_do_the_files_of_a_killed_broker_and_its_slave_when_it_is_back(
 ) -> None:
     """Wherever it was killed: what its next start brings is the rest."""
     cut_short = 0
-    for count, after_bytes in itertools.product(range(1, 70, 3 // amount(1, 3)), (150, 700)):
+    for count, after_bytes in itertools.product(range(1, 70, 6 // amount(1, 6)), (150, 700)):
         bench = ParticipantBench(TINY)
         driver, slave = Driver(bench), SlaveBench()
         bench.files.stop_at(count, after_bytes=after_bytes)
@@ -168,26 +257,45 @@ def test_so_do_the_files_of_a_killed_broker_and_its_slave_when_it_is_back(
         driver.run(epoch=2)
         slave.follow(log_of(bench))
         assert {topic: slave.seen(topic) for topic in EXPECTED} == EXPECTED
-    assert cut_short > 30
+    assert cut_short > 15
 
 
-def _three_rows_torn(tags: str = "") -> tuple[ParticipantBench, bytes]:
-    """A broker that was killed when it had two of the three messages of a half batch in its log, and that log."""
-    batch, sent = Batch(T, 1, 0), Sent("t", 0, [b"a" * 40, b"b" * 40, b"c" * 40], tags)
-    for write, after_bytes in itertools.product((2, 3, 4), range(200, 2400, 20)):
-        bench = ParticipantBench()
-        attempt = bench.send(batch, sent)
-        assert bench.vote(batch, attempt) == ""
-        bench.files.stop_at(write, after_bytes=after_bytes, counted=("pwrite",))
-        with suppress(ProcessDied):
-            bench.commit(batch, attempt)
-        bench.files.kill()
-        store = _open(bench)
-        log = store.replica.read(0, store.end_offset)
-        bench.files.kill()
-        if _kinds(log).count(SysFlag.COMMITTED) == 2:
-            return bench, log
-    raise AssertionError
+def _three_rows_torn(tags: str = "", before: int = 0) -> tuple[ParticipantBench, bytes]:
+    """A broker that was killed when it had two of the three messages of a half batch in its log, and that log. So many
+    messages are in the queue `before`."""
+    bench = _killed(tags, before, *_moment(tags, before))
+    log = _log_left(bench)
+    assert _kinds(log).count(SysFlag.COMMITTED) == 2
+    return bench, log
+
+
+@cache
+def _moment(tags: str, before: int) -> tuple[int, int]:
+    """At which write, and after how many bytes of it."""
+    moments = itertools.product((2, 3, 4), range(200, 2400, 20))
+    return next(
+        moment for moment in moments if _kinds(_log_left(_killed(tags, before, *moment))).count(SysFlag.COMMITTED) == 2
+    )
+
+
+def _killed(tags: str, before: int, write: int, after_bytes: int) -> ParticipantBench:
+    bench, batch = ParticipantBench(), Batch(T, 1, 0)
+    for _ in range(before):
+        bench.store.writer.append_parts("t", 0, *other_message())
+    attempt = bench.send(batch, Sent("t", 0, [b"a" * 40, b"b" * 40, b"c" * 40], tags))
+    assert bench.vote(batch, attempt) == ""
+    bench.files.stop_at(write, after_bytes=after_bytes, counted=("pwrite",))
+    with suppress(ProcessDied):
+        bench.commit(batch, attempt)
+    bench.files.kill()
+    return bench
+
+
+def _log_left(bench: ParticipantBench) -> bytes:
+    store = _open(bench)
+    log = store.replica.read(0, store.end_offset)
+    bench.files.kill()
+    return log
 
 
 def _open(bench: ParticipantBench) -> MessageStore:
@@ -226,18 +334,135 @@ def test_where_something_else_follows_there_is_no_rest() -> None:
     assert slave.seen("t") == [b"a" * 40, b"b" * 40, b"other"]
 
 
-def test_a_tail_that_is_cut_off_takes_the_whole_half_batch_along() -> None:
+@pytest.mark.parametrize(
+    ("made", "ends"),
+    [pytest.param(two_versions, ENDS, id="two versions"), pytest.param(over_three_files, LONG_ENDS, id="three files")],
+)
+def test_a_tail_that_is_cut_off_takes_the_whole_half_batch_along(
+    made: Callable[[], ParticipantBench], ends: Mapping[str, set[int]], amount: Callable[[int, int], int]
+) -> None:
     """Its master has lost the end of the log, within a half batch that the slave has: it sends that again."""
-    log = log_of(two_versions())
+    log = log_of(made())
     places = record_ends(log)
-    for cut, end in itertools.combinations(places[-12:], 2):
-        bench = SlaveBench()
-        bench.follow(log, to=end)
+    for cut, end in itertools.islice(itertools.combinations(places[1:], 2), 0, None, 13 // amount(1, 13)):
+        bench = SlaveBench(TINY, ends)
+        bench.store.replica.append(log[:end])
         bench.store.replica.cut(cut)
         assert bench.store.end_offset <= cut
         bench.look()
-        bench.follow(log)
-        assert {topic: bench.seen(topic) for topic in EXPECTED} == EXPECTED
+        bench.follow(log, piece_bytes=700)
+        assert all(len(bench.seen(topic)) == max(ends[topic]) for topic in ends)
+
+
+def test_a_disk_that_is_full_while_it_is_mended() -> None:
+    """At whichever write, voucher or not: the three messages are there once, or the broker does not start."""
+    refused = 0
+    for tags, write, closed in itertools.product(("", "\0" * 600), range(1, 16), (True, False)):
+        bench, _ = _three_rows_torn(tags)
+        bench.files.fail_at(write, OSError(errno.ENOSPC, "full"), counted=("pwrite",))
+        try:
+            bench.start()
+        except TornBatch:
+            refused += 1
+            bench.files.heal()
+            if closed:
+                bench.store.close()
+        except StoreError:
+            pass  # it could not even be opened
+        bench.files.heal()
+        bench.files.kill()
+        assert len(offline_bodies(bench, "t")) in (0, 3)
+        bench.start()
+        assert bench.bodies("t") == [b"a" * 40, b"b" * 40, b"c" * 40]
+    assert refused > 2
+
+
+@pytest.mark.parametrize("closed", [True, False])
+def test_the_voucher_of_a_message_that_was_refused_moves_nothing(closed: bool) -> None:
+    """The first that is appended after a start is somebody else's voucher, and its message finds the disk full: the
+    messages at the end of the log wait on, over the next start too."""
+    bench, _ = _three_rows_torn()
+    store = _open(bench)
+    odd = encode_record(topic="x", body=b"x", properties=encode_properties({"K": "\0" * 700}))
+    bench.files.fail_at(2, OSError(errno.ENOSPC, "full"), counted=("pwrite",))
+    with pytest.raises(NotWritable):
+        store.append([Draft("x", 0, odd)])
+    bench.files.heal()
+    assert store.end_offset > store.figures().readable_physical_offset
+    if closed:
+        store.close()
+    else:
+        store.checkpoint()
+        bench.files.kill()
+    bench.start()
+    assert bench.bodies("t") == [b"a" * 40, b"b" * 40, b"c" * 40]
+
+
+def test_a_queue_that_finds_no_room_for_its_next_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither on a slave nor on its master, whose start mends it: nothing of the half batch is readable until there is
+    room for all of it."""
+    seen = set()
+    for before in range(7, 11):  # a file has ten entries
+        master, torn = _three_rows_torn(before=before)
+        slave = SlaveBench(master.config, {"t": {*range(before + 1), before + 3}})
+        slave.follow(torn)
+        with monkeypatch.context() as meanwhile, suppress(RmqError):
+            meanwhile.setattr(HalfStore, "rows_present", _filling(master.files))
+            master.start()
+        seen.add(len(read_bodies(master.store, "t")) - before)
+        master.kill()
+        _fill(slave.files)
+        with suppress(RmqError):
+            slave.follow(log_of(master))
+        seen.add(len(slave.seen("t")) - before)
+        slave.files.heal()
+        slave.follow(log_of(master))
+        assert len(slave.seen("t")) == len(read_bodies(master.store, "t")) == before + 3
+    assert seen == {0, 3}
+
+
+def _filling(files: MemoryFileSystem) -> Callable[..., object]:
+    """Its disk is full when a broker looks for what is there of a completion."""
+    rows_present = HalfStore.rows_present
+
+    def filling(*arguments: Any) -> object:
+        _fill(files)
+        return rows_present(*arguments)
+
+    return filling
+
+
+def _fill(files: MemoryFileSystem) -> None:
+    """No file can be made any more."""
+    for _ in range(100):
+        files.fail_next("create", OSError(errno.ENOSPC, "full"))
+
+
+def test_a_place_in_the_queue_that_cannot_be_believed() -> None:
+    """A record's head is under no checksum: one bit of it stops no start."""
+    bench, torn = _three_rows_torn()
+    last = int(RecordBatch.scan(torn).positions[-1])
+    file = bench.files.within("store").open("commitlog/" + "0" * 20)
+    file.pwrite(b"\x20", last + QUEUE_OFFSET_AT)
+    file.close()
+    bench.start()
+    bench.store.writer.append_parts("t", 0, *other_message())
+    assert bench.store.queues.next_offset("t", 0) < 10
+
+
+def test_an_orderly_stop_is_one_whatever_is_kept_back() -> None:
+    """Nobody is told, after the machine has been started anew, that anything might be lost."""
+    bench, torn = _three_rows_torn()
+    slave = SlaveBench(bench.config, {"t": {0, 3}})
+    slave.follow(torn)
+    incarnation = slave.store.incarnation
+    slave.store.close()
+    slave.files.crash(SystemEntropy(3))
+    slave.start()
+    assert slave.store.incarnation == incarnation
+    bench.start()
+    slave.follow(log_of(bench))
+    assert len(slave.seen("t")) == 3
 
 
 def test_a_count_that_is_wrong_fills_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:

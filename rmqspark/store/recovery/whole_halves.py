@@ -16,7 +16,7 @@ import numpy as np
 
 from rmqspark.errors import DamagedFile, MessageNotFound, RecordError
 from rmqspark.protocol.names import HALF_BATCH_TOPIC
-from rmqspark.protocol.records.properties import HalfBatchProperty
+from rmqspark.protocol.records.properties import HalfBatchProperty, Property
 from rmqspark.protocol.records.record import SYS_FLAG_AT, SysFlag, decode_record
 from rmqspark.protocol.records.record_batch import RecordBatch
 from rmqspark.store.recovery.scan import Damage, Records
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     from rmqspark.store.log.commit_log import CommitLog
 
+_NOBODY_KNOWS: Final = 1 << 62
+_NOT_OF_HALVES: Final = (Property.PRODUCER_GROUP.encode(), Property.REAL_TOPIC.encode())
 _LOW_SYS_FLAG_AT: Final = SYS_FLAG_AT + 3
 _MOST_HALF_BYTES: Final = 32 << 20
 _MOST_KEPT_BYTES: Final = 256 << 20  # more than the largest half batch becomes: a count that is wrong fills no memory
@@ -77,7 +79,7 @@ class WholeHalves:
     def take(self, found: Records | Damage) -> Sequence[Records | Damage]:
         """What may be shown with what comes next in the log."""
         if isinstance(found, Damage):
-            shown: tuple[Records | Damage, ...] = (*self._waiting, found)
+            shown: tuple[Records | Damage, ...] = (*self.waiting, found)
             self.kept = None
         else:
             shown, self.kept = self.after(found)
@@ -89,28 +91,53 @@ class WholeHalves:
         shown: tuple[Records, ...]
         if end is None:
             is_vouchers = kept is not None and _are_vouchers(records.batch)
-            return ((), kept) if is_vouchers else ((*self._waiting, records), None)
+            return ((), kept) if is_vouchers else ((*self.waiting, records), None)
         if kept is not None and end.is_all and end.half_offset == kept.half_offset:
             shown, kept = (), kept.with_more(end.rows, records)
         else:
-            shown = (*self._waiting, *_head(records, end.first))
-            kept = Kept(end.half_offset, self._rows_of(end.half_offset) - end.rows, (_tail(records, end.first),))
+            shown = (*self.waiting, *_head(records, end.first))
+            kept = Kept(
+                end.half_offset, self._rows_of(end.half_offset, records) - end.rows, (_tail(records, end.first),)
+            )
         if kept.missing <= 0 or kept.size_bytes > _MOST_KEPT_BYTES:
-            return (*self._waiting, records), None
+            return (*self.waiting, records), None
         return shown, kept
 
     @property
-    def _waiting(self) -> tuple[Records, ...]:
+    def waiting(self) -> tuple[Records, ...]:
+        """Those that are kept."""
         return self.kept.records if self.kept is not None else ()
 
-    def _rows_of(self, physical_offset: int) -> int:
-        """How many messages the half batch there has; 0 where none is: it has expired, or the message is another's."""
+    def _rows_of(self, half_offset: int, records: Records) -> int:
+        """How many messages the half batch has that the last of these records names; 0 where it names none. Where it is
+        not in the log any more, or never was, as with a slave that began later, nobody can tell: until something else
+        follows."""
+        if half_offset < (self._log.min_offset if self._log.segments else records.physical_offset):
+            return 0 if _is_no_half(records.batch) else _NOBODY_KNOWS
         try:
-            half = decode_record(self._log.read_record(physical_offset, _MOST_HALF_BYTES), check_crc=False)
-            is_half = half.topic == HALF_BATCH_TOPIC
-            return int(half.property_map()[HalfBatchProperty.COUNT]) if is_half else 0
+            half = decode_record(
+                _record_among(records, half_offset) or self._log.read_record(half_offset, _MOST_HALF_BYTES),
+                check_crc=False,
+            )
+            return int(half.property_map()[HalfBatchProperty.COUNT]) if half.topic == HALF_BATCH_TOPIC else 0
         except (MessageNotFound, DamagedFile, RecordError, KeyError, ValueError):
             return 0
+
+
+def _record_among(records: Records, physical_offset: int) -> bytes:
+    """The record that begins there, if it is one of these."""
+    batch, position = records.batch, physical_offset - records.physical_offset
+    row = int(batch.positions.searchsorted(position))
+    if row == len(batch) or batch.positions[row] != position:
+        return b""
+    return batch.buffer[position : position + int(batch.sizes[row])].tobytes()
+
+
+def _is_no_half(batch: RecordBatch) -> bool:
+    """Whether the last message of a batch says that it is of an ordinary transaction, or the delivery of a delayed one,
+    which names the record that waited."""
+    last = RecordBatch(batch.buffer, batch.positions[-1:], batch.sizes[-1:])
+    return last.has_any_property(_NOT_OF_HALVES)
 
 
 def _at_end(batch: RecordBatch) -> _AtEnd | None:
