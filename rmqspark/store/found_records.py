@@ -63,11 +63,6 @@ class FoundRecords:
         self._redispatcher = Redispatcher(contents.queues, contents.deletions)
         self._index = contents.index
 
-    def reserve(self) -> None:
-        """Has the queues go on behind what is kept back."""
-        for records in self.halves.waiting:
-            self._redispatcher.reserve(records)
-
     def dispatch_of(self, found: Sequence[Records], end_offset: int) -> Dispatch:
         """What is to be done for these, one at least, where nothing else is in the log up to `end_offset`."""
         add_to_index = partial(self._add_to_index, found) if self._index is not None else None
@@ -76,7 +71,7 @@ class FoundRecords:
 
     def in_front_of(self, dispatch: Dispatch) -> Dispatch:
         """What is kept back, and this: it follows in the log, so there is nothing to wait for any more."""
-        waiting, self.halves.kept = self.halves.waiting, None
+        waiting = self.halves.let_go()
         more = [queued for queued in dispatch.queued if isinstance(queued, QueuedEntries)]
         others = [queued for queued in dispatch.queued if not isinstance(queued, QueuedEntries)]
         calls = [partial(self._add_to_index, waiting)] if self._index is not None else []

@@ -251,10 +251,10 @@ class ReplicaLog:
             halves = WholeHalves(self._log)
             for found in self._records_between(begin, physical_offset):
                 halves.take(found)
-            kept = halves.kept
-            if kept is None or begin <= self._log.min_offset or kept.begin >= begin + self._log.segment_bytes:
+            kept, before = halves.kept, self._log.segments.segment_at(begin - 1)
+            if kept is None or before is None or kept.begin >= begin + self._log.segment_bytes:
                 return kept.begin if kept is not None else physical_offset
-            begin = self._segment_begin(begin - 1)
+            begin = before.base
 
     def _records_between(self, begin: int, end: int) -> Iterator[Records]:
         for found in LogScan(self._log.segments, begin, end, check_crc=False).run():

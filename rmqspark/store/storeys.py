@@ -155,7 +155,6 @@ class Storeys:
         if (kept := self.found.halves.kept) is not None:
             self.dispatcher.offset = kept.begin
             self.writer.store_timestamp_ms = kept.store_timestamp_ms
-            self.found.reserve()
 
     def make_all_durable(self) -> None:
         """So that the next opening has nothing to do, where the disk has not failed. Raises OSError."""

@@ -87,6 +87,7 @@ class Recovery:
             queue.follow_log_start(self._log.min_offset)
             self._left_over.hide(queue)
         self._feed_index()
+        redispatcher.reserve(self._halves.waiting)
         return Recovered(tuple(self._damage), redispatcher.refused, self._store_timestamp_ms)
 
     def _load(self) -> None:
@@ -195,6 +196,9 @@ class Recovery:
             for each in self._halves.take(found):
                 self._go_on(each, redispatcher)
         self._log.end_offset = scan.position
+        if not redispatcher.can_wait(self._halves.waiting):
+            for each in self._halves.let_go():
+                self._go_on(each, redispatcher)
 
     def _go_on(self, found: Records | Damage, redispatcher: Redispatcher) -> None:
         if isinstance(found, Damage):

@@ -83,12 +83,21 @@ class Redispatcher:
                 chosen["tags_code"] = batch.store_timestamps_ms[members] + queue.delay_ms
             yield queue, _Run(queue_offsets[members], chosen, tags_codes[members])
 
-    def reserve(self, records: Records) -> None:
-        """Has the queues go on behind messages that they are told of later."""
-        for queue, run in self._runs_of(records):
-            first, last = int(run.queue_offsets[0]), int(run.queue_offsets[-1])
-            if _is_run(run.queue_offsets) and _is_plausible(queue, first, int(run.entries["physical_offset"][0])):
-                queue.next_offset = last + 1
+    def can_wait(self, found: Sequence[Records]) -> bool:
+        """Whether these, which nothing follows, may become readable later: they say that they are the next ones of a
+        queue. Heads are under no checksum, and whoever is given a place that another has is never seen."""
+        runs = list(chain.from_iterable(map(self._runs_of, found)))
+        if len({queue for queue, _ in runs}) != 1:
+            return not runs
+        queue, run = runs[0][0], _joined([run for _, run in runs])
+        first, physical_offset = int(run.queue_offsets[0]), int(run.entries["physical_offset"][0])
+        is_next = first >= queue.max_offset and _is_plausible(queue, first, physical_offset)
+        return is_next and _is_run(run.queue_offsets)
+
+    def reserve(self, found: Sequence[Records]) -> None:
+        """Has their queue go on behind messages that can wait."""
+        for queue, run in chain.from_iterable(map(self._runs_of, found)):
+            queue.next_offset = int(run.queue_offsets[-1]) + 1
 
     def _put(self, queue: ConsumeQueue, queue_offsets: Positions, entries: Entries) -> None:
         """Entries of one queue in log order. Those of messages before the queue's end are there already."""

@@ -39,10 +39,17 @@ class Kept(NamedTuple):
     half_offset: int  # physical, of the half batch
     missing: int
     records: tuple[Records, ...]
+    size_bytes: int
 
     def with_more(self, rows: int, records: Records) -> Kept:
         """With these, so many of which are messages of the half batch, and none is another."""
-        return self._replace(missing=self.missing - rows, records=(*self.records, _tail(records, 0)))
+        more = _tail(records, 0)
+        return Kept(
+            self.half_offset,
+            self.missing - rows,
+            (*self.records, more),
+            self.size_bytes + len(more.batch.buffer),
+        )
 
     @property
     def begin(self) -> int:
@@ -53,10 +60,6 @@ class Kept(NamedTuple):
     def store_timestamp_ms(self) -> int:
         """When the last one was stored."""
         return int(self.records[-1].batch.store_timestamps_ms[-1])
-
-    @property
-    def size_bytes(self) -> int:
-        return sum(len(records.batch.buffer) for records in self.records)
 
 
 class _AtEnd(NamedTuple):
@@ -79,8 +82,7 @@ class WholeHalves:
     def take(self, found: Records | Damage) -> Sequence[Records | Damage]:
         """What may be shown with what comes next in the log."""
         if isinstance(found, Damage):
-            shown: tuple[Records | Damage, ...] = (*self.waiting, found)
-            self.kept = None
+            shown: tuple[Records | Damage, ...] = (*self.let_go(), found)
         else:
             shown, self.kept = self.after(found)
         return shown
@@ -96,12 +98,16 @@ class WholeHalves:
             shown, kept = (), kept.with_more(end.rows, records)
         else:
             shown = (*self.waiting, *_head(records, end.first))
-            kept = Kept(
-                end.half_offset, self._rows_of(end.half_offset, records) - end.rows, (_tail(records, end.first),)
-            )
+            missing, begun = self._rows_of(end.half_offset, records) - end.rows, _tail(records, end.first)
+            kept = Kept(end.half_offset, missing, (begun,), len(begun.batch.buffer))
         if kept.missing <= 0 or kept.size_bytes > _MOST_KEPT_BYTES:
             return (*self.waiting, records), None
         return shown, kept
+
+    def let_go(self) -> tuple[Records, ...]:
+        """Those that were kept."""
+        waiting, self.kept = self.waiting, None
+        return waiting
 
     @property
     def waiting(self) -> tuple[Records, ...]:
@@ -135,7 +141,7 @@ def _record_among(records: Records, physical_offset: int) -> bytes:
 
 def _is_no_half(batch: RecordBatch) -> bool:
     """Whether the last message of a batch says that it is of an ordinary transaction, or the delivery of a delayed one,
-    which names the record that waited."""
+    which names the record that waited; or waits itself, in a queue that nobody reads."""
     last = RecordBatch(batch.buffer, batch.positions[-1:], batch.sizes[-1:])
     return last.has_any_property(_NOT_OF_HALVES)
 

@@ -438,16 +438,46 @@ def _fill(files: MemoryFileSystem) -> None:
         files.fail_next("create", OSError(errno.ENOSPC, "full"))
 
 
-def test_a_place_in_the_queue_that_cannot_be_believed() -> None:
-    """A record's head is under no checksum: one bit of it stops no start."""
-    bench, torn = _three_rows_torn()
-    last = int(RecordBatch.scan(torn).positions[-1])
+@pytest.mark.parametrize("row", [-1, -2], ids=["last", "first"])
+@pytest.mark.parametrize("says", [4, 8, 11, 12, 13, 14, 15, 28, 1 << 61])
+def test_a_place_in_the_queue_that_is_wrong_loses_no_other_message(row: int, says: int) -> None:
+    """A record's head is under no checksum. Where one bit of it is another, the start goes through, and all other
+    messages are there: the rest of the half batch, and what others send then."""
+    bench, torn = _three_rows_torn(before=12)
+    place = int(RecordBatch.scan(torn).positions[row]) + QUEUE_OFFSET_AT
     file = bench.files.within("store").open("commitlog/" + "0" * 20)
-    file.pwrite(b"\x20", last + QUEUE_OFFSET_AT)
+    file.pwrite(says.to_bytes(8, "big"), place)
     file.close()
     bench.start()
-    bench.store.writer.append_parts("t", 0, *other_message())
-    assert bench.store.queues.next_offset("t", 0) < 10
+    for _ in range(4):
+        bench.store.writer.append_parts("t", 0, *other_message())
+    assert bench.store.queues.next_offset("t", 0) == bench.store.queues.max_offset("t", 0)
+    found = _bodies_that_are_there(bench.store, "t")
+    assert found.count(b"other") == 16
+    assert b"c" * 40 in found
+    if row == -1:
+        assert b"a" * 40 in found
+    elif not 12 < says < 1 << 60:  # else the second one claims a place before the first one's
+        assert b"b" * 40 in found
+
+
+def _bodies_that_are_there(store: MessageStore, topic: str) -> list[bytes]:
+    offsets = range(store.queues.max_offset(topic, 0))
+    places = [place for offset in offsets if (place := store.queues.locate(topic, 0, offset)) is not None]
+    return [decode_record(store.read_range(*place)).body for place in places]
+
+
+def test_a_cut_over_a_file_that_is_missing_comes_to_an_end() -> None:
+    """Nothing before a gap in the log has to do with what is behind it."""
+    log = log_of(over_three_files())
+    bench = SlaveBench(TINY, {})
+    bench.store.replica.append(log)
+    bench.store.close()
+    bench.files.within("store").unlink(f"commitlog/{4096:020}")
+    bench.start()
+    scans = len(bench.files.log)
+    bench.store.replica.cut(record_ends(log)[16])
+    assert len(bench.files.log) - scans < 2_000
 
 
 def test_an_orderly_stop_is_one_whatever_is_kept_back() -> None:
