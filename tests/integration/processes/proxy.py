@@ -47,6 +47,11 @@ class Proxy:
         self._left = 0  # bytes until it strikes
         self.struck = threading.Event()
 
+    @property
+    def address(self) -> tuple[str, int]:
+        host, port = self._listener.getsockname()
+        return host, port
+
     def __enter__(self) -> Self:
         self._server = threading.Thread(target=self._serve, name="proxy", daemon=True)
         self._server.start()
@@ -143,7 +148,12 @@ class _Line:
         with suppress(OSError):
             while chunk := source.recv(_CHUNK_BYTES):
                 passing, kind = self._proxy.due(len(chunk), to_broker=to_broker)
-                sink.sendall(chunk[:passing])
+                try:
+                    sink.sendall(chunk[:passing])
+                except OSError:  # the connection ended by itself: the fault is for the next one
+                    if kind is not None:
+                        self._proxy.arm(Fault(kind, to_broker, after=0))
+                    raise
                 if kind is not None and not self._strike(kind, source, sink, chunk[passing:]):
                     break
             if self._struck is not Kind.RESET:
@@ -157,6 +167,7 @@ class _Line:
     def _strike(self, kind: Kind, source: socket.socket, sink: socket.socket, rest: bytes) -> bool:
         """Whether this direction goes on afterwards."""
         self._struck = kind
+        self._healed.clear()  # it may have outlived an earlier fault
         self._proxy.struck.set()
         match kind:
             case Kind.CUT:

@@ -39,6 +39,7 @@ _BESIDE = "127.0.0.2"  # where clients believe the broker to be
 _MOST_AFTER = 1_500  # bytes: some requests or answers, and a part of one
 _MOST_AT_ONCE = 4
 _MOST_TRIES = 3
+_MOST_ROUNDS = 200  # a fault strikes within a few
 _IMPATIENT = SendConfig(retry_times_when_send_failed=0, send_msg_timeout=300)
 
 
@@ -124,8 +125,12 @@ def test_a_network_that_fails_at_any_byte(
                 for number in range(wanted):
                     kind = list(Kind)[number % len(Kind)]
                     proxy.arm(Fault(kind, rng.random() < 0.5, rng.randrange(_MOST_AFTER)))
-                    while not proxy.struck.is_set():
+                    for _ in range(_MOST_ROUNDS):
                         writer.round()
+                        if proxy.struck.is_set():
+                            break
+                    else:
+                        pytest.fail(f"fault {number} ({kind.name}) struck nobody")
                     struck[kind.name.lower()] += 1
                     proxy.heal()
                 writer.finish()
