@@ -59,10 +59,12 @@ _SPARK = {
 _WORDS = [word for name, value in _SPARK.items() for word in ("--conf", f"{name}={value}")]
 os.environ.setdefault("PYSPARK_SUBMIT_ARGS", shlex.join([*_WORDS, "pyspark-shell"]))
 
-# Tests run in a shell's background have Ctrl-C switched off, and so has all they start: those that press it would wait
-# for ever.
+# Tests run in a shell's background have Ctrl-C switched off, under nohup hanging up, and so has all they start: those
+# that press it, or hang up, would wait for ever.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.hookimpl(wrapper=True)

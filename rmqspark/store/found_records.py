@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from rmqspark.store.contents import Contents
     from rmqspark.store.dispatcher import Readable, TagsCodes
+    from rmqspark.store.index.index import Index
     from rmqspark.store.queues.consume_queue import ConsumeQueue
     from rmqspark.store.recovery.scan import Records
 
@@ -65,28 +66,29 @@ class FoundRecords:
 
     def dispatch_of(self, found: Sequence[Records], end_offset: int) -> Dispatch:
         """What is to be done for these, one at least, where nothing else is in the log up to `end_offset`."""
-        add_to_index = partial(self._add_to_index, found) if self._index is not None else None
         store_timestamp_ms = int(found[-1].batch.store_timestamps_ms[-1])
-        return Dispatch(end_offset, store_timestamp_ms, (FoundEntries(self._redispatcher, found),), add_to_index)
+        queued = FoundEntries(self._redispatcher, found)
+        return Dispatch(end_offset, store_timestamp_ms, (queued,), self._add_to_index(found))
 
     def in_front_of(self, dispatch: Dispatch) -> Dispatch:
         """What is kept back, and this: it follows in the log, so there is nothing to wait for any more."""
         waiting = self.halves.let_go()
         more = [queued for queued in dispatch.queued if isinstance(queued, QueuedEntries)]
         others = [queued for queued in dispatch.queued if not isinstance(queued, QueuedEntries)]
-        calls = [partial(self._add_to_index, waiting)] if self._index is not None else []
+        calls = [call for call in (self._add_to_index(waiting), dispatch.add_to_index) if call is not None]
         return dispatch._replace(
             queued=(FoundEntries(self._redispatcher, waiting, more), *others),
-            add_to_index=partial(_call, (*calls, dispatch.add_to_index or _nothing)),
+            add_to_index=partial(_call, calls) if calls else None,
         )
 
-    def _add_to_index(self, found: Sequence[Records]) -> None:
-        assert self._index is not None
-        for records in found:
-            self._index.append_records(None, records.batch, records.batch.positions + records.physical_offset)
+    def _add_to_index(self, found: Sequence[Records]) -> Callable[[], None] | None:
+        """What does so, where there is one."""
+        return partial(_append_records, self._index, found) if self._index is not None else None
 
 
-def _nothing() -> None: ...
+def _append_records(index: Index, found: Sequence[Records]) -> None:
+    for records in found:
+        index.append_records(None, records.batch, records.batch.positions + records.physical_offset)
 
 
 def _call(calls: Sequence[Callable[[], None]]) -> None:

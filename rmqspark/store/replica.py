@@ -194,11 +194,7 @@ class ReplicaLog:
 
     def _write(self, data: bytes, store_timestamp_ms: int, shown: Sequence[Records], kept: Kept | None) -> None:
         """Into the log; `shown` may be read then, `kept` not."""
-        end_offset = self._log.end_offset + len(data)
-        dispatch = Dispatch(end_offset, store_timestamp_ms, (), None) if kept is None else None
-        if shown:
-            readable_offset = end_offset if kept is None else kept.begin
-            dispatch = self._found.dispatch_of(shown, readable_offset)
+        dispatch = self._dispatch_of(shown, kept, self._log.end_offset + len(data), store_timestamp_ms)
         self._log.write([(Placement(0, 1, self._log.end_offset, 0), data)])
         self._found.halves.kept = kept
         with self._gate:
@@ -206,6 +202,14 @@ class ReplicaLog:
             if dispatch is not None:
                 self._dispatcher.submit(dispatch)
             self._writer.dispatch_safe()
+
+    def _dispatch_of(
+        self, shown: Sequence[Records], kept: Kept | None, end_offset: int, store_timestamp_ms: int
+    ) -> Dispatch | None:
+        """None where all that came is kept."""
+        if shown:
+            return self._found.dispatch_of(shown, end_offset if kept is None else kept.begin)
+        return Dispatch(end_offset, store_timestamp_ms, (), None) if kept is None else None
 
     # --- what the master does not have
 

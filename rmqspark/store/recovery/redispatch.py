@@ -61,32 +61,38 @@ class Redispatcher:
         queues, with tags codes."""
         runs: dict[ConsumeQueue, list[_Run]] = {}
         for queue, run in chain(chain.from_iterable(map(self._runs_of, found)), map(_run_of, more)):
-            runs.setdefault(queue, []).append(run)
+            if queue is None:
+                self.refused += len(run.entries)
+            else:
+                runs.setdefault(queue, []).append(run)
         together = [(queue, _joined(of_queue)) for queue, of_queue in runs.items()]
         for queue, run in together:
             self._put(queue, run.queue_offsets, run.entries)
         return [(queue, run.tags_codes) for queue, run in together]
 
-    def _runs_of(self, records: Records) -> Iterator[tuple[ConsumeQueue, _Run]]:
+    def _runs_of(self, records: Records) -> Iterator[tuple[ConsumeQueue | None, _Run]]:
+        """Where None is the queue, it cannot exist."""
         batch = records.batch
         physical_offsets, queue_offsets = batch.positions + records.physical_offset, batch.queue_offsets
         tags_codes = batch.tags_codes()
         entries = entries_of(physical_offsets, batch.sizes, tags_codes)
         for topic, queue_id, members in queued(batch, physical_offsets, self._deletions):
-            try:
-                queue = self._queues.get_or_make(topic, queue_id)
-            except (InvalidName, InvalidQueue):
-                self.refused += len(members)
-                continue
+            queue = self._queue(topic, queue_id)
             chosen = entries[members]
-            if queue.delay_ms:
+            if queue is not None and queue.delay_ms:
                 chosen["tags_code"] = batch.store_timestamps_ms[members] + queue.delay_ms
             yield queue, _Run(queue_offsets[members], chosen, tags_codes[members])
+
+    def _queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:
+        try:
+            return self._queues.get_or_make(topic, queue_id)
+        except (InvalidName, InvalidQueue):
+            return None
 
     def can_wait(self, found: Sequence[Records]) -> bool:
         """Whether these, which nothing follows, may become readable later: they say that they are the next ones of a
         queue. Heads are under no checksum, and whoever is given a place that another has is never seen."""
-        runs = list(chain.from_iterable(map(self._runs_of, found)))
+        runs = self._possible_runs_of(found)
         if len({queue for queue, _ in runs}) != 1:
             return not runs
         queue, run = runs[0][0], _joined([run for _, run in runs])
@@ -96,8 +102,12 @@ class Redispatcher:
 
     def reserve(self, found: Sequence[Records]) -> None:
         """Has their queue go on behind messages that can wait."""
-        for queue, run in chain.from_iterable(map(self._runs_of, found)):
+        for queue, run in self._possible_runs_of(found):
             queue.next_offset = int(run.queue_offsets[-1]) + 1
+
+    def _possible_runs_of(self, found: Sequence[Records]) -> list[tuple[ConsumeQueue, _Run]]:
+        runs = chain.from_iterable(map(self._runs_of, found))
+        return [(queue, run) for queue, run in runs if queue is not None]
 
     def _put(self, queue: ConsumeQueue, queue_offsets: Positions, entries: Entries) -> None:
         """Entries of one queue in log order. Those of messages before the queue's end are there already."""

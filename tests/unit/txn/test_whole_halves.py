@@ -36,6 +36,8 @@ from .test_participant_crashes import EXPECTED, OTHER, TINY, VERSIONS, Driver, e
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from rmqspark.store.config import StoreConfig
+
 SYNC = replace(TINY, flush_disk_type="SYNC_FLUSH")
 _after = WholeHalves.after
 ENDS = {topic: ends_of(topic, list(VERSIONS)) for topic in EXPECTED}
@@ -46,7 +48,7 @@ pytestmark = pytest.mark.faults
 class SlaveBench:
     """A slave's store on a memory disk. `ends` are how many messages of each topic its readers may see."""
 
-    def __init__(self, config: object = TINY, ends: Mapping[str, set[int]] = ENDS) -> None:
+    def __init__(self, config: StoreConfig = TINY, ends: Mapping[str, set[int]] = ENDS) -> None:
         self.config = config
         self.files = MemoryFileSystem(clock=ManualClock())
         self.ends = ends
@@ -54,11 +56,7 @@ class SlaveBench:
 
     def start(self) -> None:
         self.store = MessageStore.open(
-            "store",
-            self.config,  # type: ignore[arg-type]
-            files=self.files,
-            clock=ManualClock(),
-            entropy=SystemEntropy(2),
+            "store", self.config, files=self.files, clock=ManualClock(), entropy=SystemEntropy(2)
         )
         self.store.replica.open_for_master()
 
@@ -92,7 +90,7 @@ class SlaveBench:
 
     def promoted(self) -> ParticipantBench:
         """Its broker is started as a master, on what this slave has."""
-        bench = ParticipantBench(self.config)  # type: ignore[arg-type]
+        bench = ParticipantBench(self.config)
         bench.files = self.files
         bench.kill()
         return bench
