@@ -97,12 +97,12 @@ class ConsumerOffsetHandlers:
         return Reply(remark=_PREVIOUSLY_RESET)
 
     def _follow(self, header: UpdateConsumerOffsetRequestHeader) -> Reply | Awaitable[Reply]:
-        """Of a shared group: what it has read beyond the end of a queue that lost it ends there. Of a topic that was
-        deleted nothing is to be said again: that comes before there is none of its name."""
+        """What a decided batch has read; of a queue that lost some of that, up to its end. Of a topic that was deleted
+        nothing is to be said again: that comes before there is none of its name."""
         self._store.deletions.require_not_remade(header.topic, header.topicDeleted)
         self._check_queue(self._topics.require(header.topic), header.queueId)
         queue = MessageQueue(header.topic, self._broker_name, header.queueId)
-        self._leases.follow(header.consumerGroup, queue, header.commitOffset)
+        self._leases.follow(header.consumerGroup, {queue: header.commitOffset})
         return Reply() if self._leases.is_safe else reply_after(self._leases.make_safe, Reply())
 
     def reset(self, request: Request[ResetOffsetRequestHeader]) -> Awaitable[Reply]:

@@ -122,7 +122,7 @@ class TxnParticipantHandlers:
         decided = Complete(header.transactionalId, header.epoch, header.version, commit, attempts, header.durable)
         with self._refusals.telling(header.transactionalId):
             await self._hearsay.check_complete(decided)
-        outputs = await self._resolver.complete(decided)
+            outputs = await self._resolver.complete(decided)
         return Reply(body=OutputRanges(outputs).encode(standard=True))
 
 

@@ -12,7 +12,7 @@ from rmqspark.model import MessageQueue
 from rmqspark.protocol.bodies.client import LeasedQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from rmqspark.broker.shared_groups.offset_log import OffsetLog
     from rmqspark.broker.tables import BrokerTables
@@ -66,11 +66,11 @@ class GroupLeases:
         self._offset_log.commit(group, {queue: news[queue] for queue in kept if queue in news})
         return [self._held(group, queue, leases[queue]) for queue in kept]
 
-    def follow(self, group: str, queue: MessageQueue, offset: int) -> None:
-        """The group goes on behind what was decided, if it is not there already: whoever decided says so late, and the
-        lease may be anybody's by now. Raises Busy."""
-        if offset > self._committed(group, queue):
-            self._offset_log.commit(group, {queue: offset})
+    def follow(self, group: str, positions: Mapping[MessageQueue, int]) -> None:
+        """The group goes on behind what was decided, where it is not already: whoever decided says so late, and the
+        lease may be anybody's by now, or there is none. Raises Busy."""
+        news = {queue: offset for queue, offset in positions.items() if offset > self._committed(group, queue)}
+        self._offset_log.commit(group, news)
 
     def release(self, group: str, member: str, run: int, wanted: Iterable[LeasedQueue]) -> None:
         """Gives leases up that are this run's."""

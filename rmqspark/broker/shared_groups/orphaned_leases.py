@@ -131,7 +131,7 @@ class OrphanedLeases:
         for each in told:
             with suppress(TopicRemade):
                 self._deletions.require_not_remade(each.topic, each.topicDeleted)
-                self._leases.follow(group, MessageQueue(each.topic, each.brokerName, each.queueId), each.offset)
+                self._leases.follow(group, {MessageQueue(each.topic, each.brokerName, each.queueId): each.offset})
 
     def _tell(self, coordinator: str, group: str, error: RmqError, hint: str | None = None) -> None:
         if self._waiting.get((coordinator, group)) != error.message:

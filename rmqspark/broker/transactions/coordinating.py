@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from rmqspark.errors import RmqError
 from rmqspark.message_queue import MessageQueue
 from rmqspark.txn.coordinator.coordination import Coordination, CoordinationConfig
 from rmqspark.txn.coordinator.peers import Peers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
 
     from rmqspark.broker.given import Given
     from rmqspark.broker.safekeeping.safety import Safety
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from rmqspark.clock import Clock
     from rmqspark.protocol.bodies.txn import InputRange
     from rmqspark.store.message_store import MessageStore
+    from rmqspark.txn.coordinator.input_offsets import CommitHere
     from rmqspark.txn.ports import ParticipantHere
 
 _RESTATED_GROWS_BYTES: Final = 4_096  # beside the output ranges
@@ -56,24 +58,40 @@ def coordination(
     )
 
 
-def _committing(
-    store: MessageStore, tables: BrokerTables, clock: Clock, leases: GroupLeases
-) -> Callable[[InputRange], None]:
-    """Moves a group forward behind what was read of one of this broker's queues, never back and never beyond its end,
-    nor in another topic than the one that was read. Of a shared group that is in the log, as the decision is: what
-    comes later there, that it is complete, say, cannot outlive it."""
+def _committing(store: MessageStore, tables: BrokerTables, clock: Clock, leases: GroupLeases) -> CommitHere:
+    """Moves groups forward behind what was read of this broker's queues, never back and never beyond their ends, nor in
+    another topic than the one that was read. That is in the log, as the decision is: what comes later there, that it is
+    complete, say, cannot outlive it."""
 
-    def commit(read: InputRange) -> None:
-        group, topic, queue_id = read.group, read.topic, read.queueId
-        tables.groups.find_or_create(group, clock.now_ms())
-        store.deletions.require_not_remade(topic, read.topicDeleted)  # first: of a deleted topic it is over
-        tables.topics.require_readable(topic, queue_id)
-        if read.lease:
-            leases.follow(group, MessageQueue(topic, read.brokerName, queue_id), read.toOffset)
-            return
-        offset = min(read.toOffset, store.queues.max_offset(topic, queue_id))
-        committed = tables.offsets.committed(group, topic, queue_id)
-        if committed is None or committed < offset:
-            tables.offsets.commit(group, topic, queue_id, offset)
+    def check(read: InputRange) -> None:
+        tables.groups.find_or_create(read.group, clock.now_ms())
+        store.deletions.require_not_remade(read.topic, read.topicDeleted)  # first: of a deleted topic it is over
+        tables.topics.require_readable(read.topic, read.queueId)
+
+    def commit(reads: Sequence[InputRange]) -> list[tuple[InputRange, RmqError]]:
+        refused: list[tuple[InputRange, RmqError]] = []
+        by_group: dict[str, list[InputRange]] = {}
+        for read in reads:
+            try:
+                check(read)
+            except RmqError as error:
+                refused.append((read, error))
+            else:
+                by_group.setdefault(read.group, []).append(read)
+        for group, allowed in by_group.items():
+            try:
+                leases.follow(group, _ends(allowed))
+            except RmqError as error:
+                refused += [(read, error) for read in allowed]
+        return refused
 
     return commit
+
+
+def _ends(reads: Sequence[InputRange]) -> dict[MessageQueue, int]:
+    """Up to where each queue was read."""
+    ends: dict[MessageQueue, int] = {}
+    for read in reads:
+        queue = MessageQueue(read.topic, read.brokerName, read.queueId)
+        ends[queue] = max(read.toOffset, ends.get(queue, 0))
+    return ends

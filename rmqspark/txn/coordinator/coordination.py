@@ -35,16 +35,17 @@ if TYPE_CHECKING:
     from rmqspark.clock import Clock
     from rmqspark.model import MessageQueue
     from rmqspark.protocol.bodies.client import LeasedQueue
-    from rmqspark.protocol.bodies.txn import InputRange
     from rmqspark.store.files import FileSystem
     from rmqspark.store.message_store import MessageStore
     from rmqspark.txn.coordinator.events import Event
     from rmqspark.txn.coordinator.input_leases import LeasesHere
+    from rmqspark.txn.coordinator.input_offsets import CommitHere
     from rmqspark.txn.coordinator.journal import Append
     from rmqspark.txn.coordinator.peers import Peers
     from rmqspark.txn.ports import ParticipantHere, ParticipantPort
 
 _PEERS_INTERVAL_MS: Final = 30_000
+_OTHERS_INTERVAL_MS: Final = 5_000
 _STATUS_TIMEOUT_MS: Final = 10_000
 
 log = structlog.get_logger("rmqspark.txn")
@@ -75,13 +76,14 @@ class Coordination:
         append: Append,
         flush_to: Callable[[int], Awaitable[None]],
         participant_here: ParticipantHere,
-        commit_here: Callable[[InputRange], None],
+        commit_here: CommitHere,
         leases_here: LeasesHere,
     ) -> None:
         self._config = config
         self._clock = clock
         self._here = participant_here
         self._peers_due_ms = clock.monotonic_ms()
+        self._others_due_ms = clock.monotonic_ms() + _OTHERS_INTERVAL_MS
         self._leaves_brokers_out = False
         self.ledger = Ledger()
         self.inputs = InputReports(max_event_bytes=config.max_decision_bytes)
@@ -131,6 +133,9 @@ class Coordination:
         await self.journal.restate(self._alive)  # it has room there, and lets files go
         if self._clock.monotonic_ms() >= self._peers_due_ms:
             await self._look_around()
+        if self._clock.monotonic_ms() >= self._others_due_ms:
+            self._others_due_ms = self._clock.monotonic_ms() + _OTHERS_INTERVAL_MS
+            await self.owners.look_for_others()
         if len(self._offsets):
             await self._move()
         await self.rounds.complete_pending()

@@ -96,6 +96,8 @@ class Coordinator:
             return _redirect(adoption.owner)
         async with self.turns.of(transactional_id):
             answer, past = await self._prepared(transactional_id, run, version, query_id, adoption.past)
+            if answer.outcome is TxnOutcome.WRITE:
+                self._owners.require_sole(transactional_id)
             if answer.outcome is TxnOutcome.WRITE and version <= past.completed:
                 with self._refusals.telling(transactional_id):
                     raise _committed_before(transactional_id, version, past)
@@ -187,6 +189,7 @@ class Coordinator:
         self, transactional_id: str, epoch: int, version: int, decision: TxnDecision, by: str = DRIVER
     ) -> Ruling:
         """Votes, leases, decision, completion. Votes may take longer than leases last: they come first."""
+        self._owners.require_sole(transactional_id)
         txn = self._ledger.require(transactional_id)
         ballot = await self._voting.ballot(txn, epoch, version, decision)
         confirmed = self._rollout.confirmations(txn, ballot.confirmed)

@@ -1,16 +1,17 @@
 """Moves the committed offsets of consumer groups to where a decided batch has read. Never backwards.
 
-Whoever takes over a query's group goes on where its decided batches end. What cannot be moved now (its broker is down,
-or belongs to another cluster) is tried again for a while; the next batch moves it farther anyway. Of a shared group it
-is for as long as its broker is silent, and for a day where that refuses it: the next member begins there when the
-leases have run out. Until then the decision is kept (`is_waiting`), over a start as well. A move that comes so late may
-undo a reset that the query has carried out meanwhile, until the query says with its next batch where it is.
+Whoever takes over a query's group goes on where its decided batches end, also after a crash: until a move is as safe as
+the decision, that is kept (`is_waiting`), and a start moves the groups again. What cannot be moved at once (its broker
+is down, or belongs to another cluster) is tried again for a while, and the decision not kept for that: the next batch
+moves it farther anyway. Of a shared group it is kept, for as long as its broker is silent, and for a day where that
+refuses it: the next member begins there when the leases have run out. A move that comes so late may undo a reset that
+the query has carried out meanwhile, until the query says with its next batch where it is.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import structlog
 
@@ -27,7 +28,7 @@ from rmqspark.protocol.headers.consume import (
 from rmqspark.txn.coordinator.peers import unlisted
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from rmqspark.model import MessageQueue
     from rmqspark.protocol.bodies.txn import InputRange
@@ -57,6 +58,7 @@ class _Place(NamedTuple):
 class _Move(NamedTuple):
     read: InputRange
     tries_left: int
+    has_failed: bool = False
 
     @property
     def goal(self) -> tuple[int, int]:
@@ -69,13 +71,18 @@ class _Move(NamedTuple):
         return _is_shared(self.read)
 
 
+class CommitHere(Protocol):
+    def __call__(self, reads: Sequence[InputRange]) -> list[tuple[InputRange, RmqError]]:
+        """Moves groups behind ranges of this broker's queues; returns those that it refuses, and why, as TopicRemade.
+        That is in the log, before anything that comes there later."""
+
+
 class InputOffsets:
-    """What is still to be moved. `commit_here` moves a group behind a range of this broker, and raises what forbids
-    that, as TopicRemade; `make_safe` returns when that is there to stay."""
+    """What is still to be moved. `make_safe` returns when what was committed here is there to stay."""
 
     def __init__(
         self,
-        commit_here: Callable[[InputRange], None],
+        commit_here: CommitHere,
         make_safe: Callable[[], Awaitable[None]],
         peers: Peers,
     ) -> None:
@@ -87,23 +94,36 @@ class InputOffsets:
 
     def want(self, inputs: Iterable[InputRange]) -> None:
         """Takes note of what a decided batch has read. What is on this broker is moved at once, but for shared groups:
-        that is to be as safe as the decision."""
+        of those it is told who leases their queues when it is safe."""
+        here = []
         for each in inputs:
             if not each.group or each.brokerName in self._peers.retired:
                 continue
-            place, move = _place(each), _Move(each, _TRIES_FOR_SHARED if _is_shared(each) else _TRIES)
-            if each.brokerName == self._peers.own_name and not move.is_shared:
-                self._move_here(place, each)
-            elif move.is_shared or place in self._waiting or len(self._waiting) < _MAX_WAITING:
-                farther = max(move, self._waiting.get(place, move), key=lambda known: known.goal)
-                self._waiting[place] = farther._replace(tries_left=move.tries_left)
+            if each.brokerName == self._peers.own_name and not _is_shared(each):
+                here.append(each)
+            else:
+                self._want_later(_place(each), _Move(each, _TRIES_FOR_SHARED if _is_shared(each) else _TRIES))
+        for read, error in self._commit_here(here):
+            log.warning(
+                "a group's offset was not moved", place=str(_place(read)), offset=read.toOffset, reason=str(error)
+            )
+
+    def _want_later(self, place: _Place, move: _Move) -> None:
+        known = self._waiting.get(place)
+        if known is not None:
+            farther = max(move, known, key=lambda each: each.goal)
+            self._waiting[place] = farther._replace(tries_left=move.tries_left, has_failed=known.has_failed)
+        elif move.is_shared or len(self._waiting) < _MAX_WAITING:
+            self._waiting[place] = move
 
     def __len__(self) -> int:
         return len(self._waiting)
 
     def is_waiting(self, inputs: Iterable[InputRange]) -> bool:
-        """Whether the brokers of any of these ranges that were read for shared groups have still to hear of it."""
-        return any(_is_shared(each) and _place(each) in self._waiting for each in inputs)
+        """Whether the brokers of any of these ranges have still to hear of it. Where one could not be told, that counts
+        for shared groups alone."""
+        moves = ((each, self._waiting.get(_place(each))) for each in inputs)
+        return any(move is not None and (_is_shared(each) or not move.has_failed) for each, move in moves)
 
     def wanted(self, group: str, queues: Iterable[MessageQueue]) -> list[LeasedQueue]:
         """Where the group is to go on in those of these queues that are still to be moved."""
@@ -141,18 +161,13 @@ class InputOffsets:
 
     async def _move(self, place: _Place, wanted: _Move, *, is_listed: bool) -> None:
         if place.broker == self._peers.own_name:
-            self._commit_here(wanted.read)
+            for _, error in self._commit_here([wanted.read]):
+                raise error
             await self._make_safe()
         elif is_listed:
             await self._move_there(place, wanted)
         else:
             raise unlisted(place.broker)
-
-    def _move_here(self, place: _Place, read: InputRange) -> None:
-        try:
-            self._commit_here(read)
-        except RmqError as error:
-            log.warning("a group's offset was not moved", place=str(place), offset=read.toOffset, reason=str(error))
 
     async def _move_there(self, place: _Place, wanted: _Move) -> None:
         """Of a shared group also where that is there already: it may be in memory alone. Should others go on there
@@ -166,7 +181,7 @@ class InputOffsets:
             place.queue_id,
             max(offset, committed),
             topicDeleted=wanted.read.topicDeleted,
-            decided=wanted.is_shared or None,
+            decided=True,
         )
         try:
             await self._update(place, header)
@@ -209,7 +224,7 @@ class InputOffsets:
             self._tell_of(place.broker, error)
             return
         if wanted.tries_left > 1:
-            self._waiting[place] = wanted._replace(tries_left=wanted.tries_left - 1)
+            self._waiting[place] = wanted._replace(tries_left=wanted.tries_left - 1, has_failed=True)
             return
         del self._waiting[place]
         log.warning(

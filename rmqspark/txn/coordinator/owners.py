@@ -7,11 +7,15 @@ them whom they have seen, too: a broker that has only just joined knows of none 
 server that was restarted.
 
 Two that adopt the same id at the same time answer each other "mine"; both give up, and the clients try again.
+
+Two may own an id all the same: one was declared gone for good, and comes back, or a store was copied. Each finds out
+from the other, when a run begins and every few seconds while one goes on, and decides nothing more.
 """
 
 from __future__ import annotations
 
 import asyncio
+from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
@@ -31,6 +35,7 @@ if TYPE_CHECKING:
     from rmqspark.txn.coordinator.peers import Peers
 
 _FIND_TIMEOUT_MS: Final = 3_000
+_ASKED_AT_ONCE: Final = 500
 
 log = structlog.get_logger("rmqspark.txn")
 
@@ -71,6 +76,8 @@ class Owners:
         self._peers = peers
         self.remembered_here: Final = remembered_here
         self._adopting: dict[str, int] = {}  # id -> how many requests are asking around for it
+        self._used: set[str] = set()  # ids of ours since the last look for others that own them
+        self._others: dict[str, str] = {}  # id of ours -> another broker that said that it is its own
         self._told: ToldOnce[tuple[str, str]] = ToldOnce(log, "ids with two coordinators")  # id and the other one
 
     def is_mine(self, transactional_id: str) -> bool:
@@ -111,9 +118,17 @@ class Owners:
         """Raises TwoCoordinators if another broker that can be asked owns what we own. One that is about to adopt it
         is asking us at this moment, and will not. Returns what they remember, and this broker."""
         told, _ = await self._ask_all(transactional_id)
-        other = next((name for name, answer in told.items() if answer is not None and answer.owns), None)
-        if other is None:
-            return self._past(transactional_id, told)
+        for name, answer in told.items():
+            self._note_other(transactional_id, name, answer)
+        self.require_sole(transactional_id)
+        return self._past(transactional_id, told)
+
+    def require_sole(self, transactional_id: str) -> None:
+        """Raises TwoCoordinators if another broker owns what we own, as was found out last."""
+        self._used.add(transactional_id)
+        other = self._others.get(transactional_id)
+        if other is None or other in self._peers.retired:
+            return
         error = TwoCoordinators(
             f"Brokers {self.own_name!r} and {other!r} both coordinate the transactional id {transactional_id!r}.",
             hint="Go on with a new transactionalId, after a look at what both have committed (rmq txn describe).",
@@ -121,6 +136,26 @@ class Owners:
         if self._told.is_news((transactional_id, other)):
             log.error("two coordinators", transactional_id=transactional_id, other=other)
         raise error
+
+    async def look_for_others(self) -> None:
+        """Asks the brokers that name servers list whether they own ids, too, that this one was asked for since it last
+        did so: some of them, and the others next time. A broker that is silent is left alone."""
+        used = list(islice(self._used, _ASKED_AT_ONCE))
+        if not used or not await self._peers.refresh():
+            return
+        self._used.difference_update(used)
+        for broker in self._peers.names():
+            for transactional_id in used:
+                told = await self._ask(broker, transactional_id)
+                if told is None:
+                    break
+                self._note_other(transactional_id, broker, told)
+
+    def _note_other(self, transactional_id: str, broker: str, told: _Told | None) -> None:
+        if told is not None and told.owns:
+            self._others[transactional_id] = broker
+        elif told is not None and self._others.get(transactional_id) == broker:
+            del self._others[transactional_id]
 
     def _past(self, transactional_id: str, told: Mapping[str, _Told | None]) -> Past:
         remembered = {name: answer.remembered for name, answer in told.items() if answer is not None}

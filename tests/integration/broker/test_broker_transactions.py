@@ -55,6 +55,7 @@ from rmqspark.protocol.names import GROUP_OFFSET_TOPIC
 from rmqspark.protocol.records.record import encode_record
 from rmqspark.remoting.connection import AsyncConnection
 from rmqspark.store.config import StoreConfig
+from rmqspark.testing.disk_faults import ProcessDied
 from rmqspark.testing.memory_files import MemoryFileSystem
 from rmqspark.txn.ports import Vote
 
@@ -95,6 +96,16 @@ class Cluster:
         self._connections.pop(name, None)
         await self._ends[name].aclose()
 
+    async def kill(self, name: str) -> None:
+        """It writes nothing more."""
+        files = self.files[name]
+        files.stop_at(1)
+        try:
+            await self.stop(name)
+        except* ProcessDied:
+            pass
+        files.kill()
+
     async def ask(self, broker: str, code: RequestCode, header: Any = None, body: bytes = b"") -> Response:
         connection = self._connections.get(broker)
         if connection is None or connection.closed:
@@ -133,6 +144,11 @@ class Cluster:
         decision = TxnDecision("q", held, rows=len(targets), checksum="5")
         answer = await self.decide(coordinator, run, prepared.epoch, version, decision)
         return answer.raise_for_code().header(TxnDecideResponseHeader).outcome
+
+
+async def until(is_true: Callable[[], bool]) -> None:
+    while not is_true():  # noqa: ASYNC110 - of another thread's or task's doing
+        await asyncio.sleep(0.02)
 
 
 def topic_header() -> CreateTopicRequestHeader:
@@ -392,7 +408,47 @@ async def test_two_coordinators_are_refused_by_name(cluster: Cluster) -> None:
             assert answer.code == ResponseCode.TRANSACTION_FAILED
             assert "'a' and 'b' both coordinate" in (answer.remark or "")
     assert [log["event"] for log in logs if log["log_level"] != "info"] == ["two coordinators"]
-    assert (await cluster.prepare("a", "r1", 1)).outcome == "WRITE"
+    assert await cluster.rows("a") == 1
+
+
+@with_cluster("a", "b")
+async def test_two_coordinators_that_both_believe_find_out(cluster: Cluster) -> None:
+    """Runs that both know well go on under neither of them: what is prepared cannot be decided."""
+    prepared = await cluster.prepare("a", "r1", 0)
+    held = {"a": [await cluster.hold("a", prepared.epoch, 0, "0")]}
+    coordinations = [cluster.brokers[name]._parts.coordination for name in ("a", "b")]
+    other = coordinations[1]
+    other.journal.record(other.ledger.prepare(T, "r9", 0, "q", 0).events)
+    assert (await cluster.prepare("b", "r9", 0)).outcome == "WRITE"
+    with capture_logs() as logs:
+        for coordination in coordinations:
+            await coordination.owners.look_for_others()
+        for _ in range(2):
+            answer = await cluster.decide("a", "r1", prepared.epoch, 0, TxnDecision("q", held, rows=1))
+            assert answer.code == ResponseCode.TRANSACTION_FAILED
+            assert "'a' and 'b' both coordinate" in (answer.remark or "")
+            again = TxnPrepareRequestHeader(T, "r9", 0, 0, "attempt")
+            answer = await cluster.ask("b", RequestCode.RMQ_TXN_PREPARE, again)
+            assert "'b' and 'a' both coordinate" in (answer.remark or "")
+    assert [log["event"] for log in logs if log["log_level"] != "info"] == ["two coordinators"] * 2
+    assert await cluster.rows("a") == 0
+
+
+@with_cluster("a", "b")
+async def test_a_coordinator_that_the_other_one_left_goes_on(cluster: Cluster) -> None:
+    prepared = await cluster.prepare("a", "r1", 0)
+    held = {"a": [await cluster.hold("a", prepared.epoch, 0, "0")]}
+    other = cluster.brokers["b"]._parts.coordination
+    other.journal.record(other.ledger.prepare(T, "r9", 0, "q", 0).events)
+    owners = cluster.brokers["a"]._parts.coordination.owners
+    await owners.look_for_others()
+    await cluster.stop("b")
+    cluster.files["b"].wipe()
+    await cluster.start("b")
+    decision = TxnDecision("q", held, rows=1)
+    assert (await cluster.decide("a", "r1", prepared.epoch, 0, decision)).code == ResponseCode.TRANSACTION_FAILED
+    await owners.look_for_others()
+    assert (await cluster.decide("a", "r1", prepared.epoch, 0, decision)).code == ResponseCode.SUCCESS
     assert await cluster.rows("a") == 1
 
 
@@ -584,3 +640,25 @@ async def test_groups_follow_a_decision_whose_coordinator_died_at_once(cluster: 
     await cluster.start("a")
     offset = await cluster.ask("a", RequestCode.QUERY_CONSUMER_OFFSET, offset_header())
     assert offset.fields["offset"] == "1"
+
+
+@pytest.mark.parametrize("reader", ["a", "b"])
+def test_groups_stay_behind_a_decision_that_is_finished_over_a_kill(reader: str) -> None:
+    """Their offsets are on the disk before the coordinator forgets what was read, on whichever broker that was."""
+
+    @with_cluster("a", "b")
+    async def test(cluster: Cluster) -> None:
+        assert await cluster.write("a", "r1", 0, "a", "b") == "COMMITTED"
+        read = InputRange("group", "out", reader, 0, 0, 1)
+        prepared = await cluster.prepare("a", "r1", 1)
+        held = {"a": [await cluster.hold("a", prepared.epoch, 1, "1")]}
+        await cluster.decide("a", "r1", prepared.epoch, 1, TxnDecision("q", held, rows=1, inputs=[read]))
+        ledger = cluster.brokers["a"]._parts.coordination.ledger
+        await until(lambda: not ledger.require(T).pending)
+        for name in ("a", "b"):
+            await cluster.kill(name)
+            await cluster.start(name)
+        offset = await cluster.ask(reader, RequestCode.QUERY_CONSUMER_OFFSET, offset_header())
+        assert offset.fields["offset"] == "1"
+
+    test()

@@ -143,7 +143,7 @@ class Node:
                 append=self.store.append,
                 flush_to=self.flushed,
                 participant_here=self.resolver,
-                commit_here=lambda *_: None,
+                commit_here=lambda _: [],
                 leases_here=NoLeases(),
             )
             self.resolver.recover()

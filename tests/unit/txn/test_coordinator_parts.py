@@ -48,8 +48,9 @@ from rmqspark.txn.ports import Remembered
 from .no_leases import NoLeases
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
+    from rmqspark.errors import RmqError
     from rmqspark.txn.ports import Complete, Vote, VoteAnswer
 
 T = "spark-q"
@@ -384,7 +385,12 @@ def test_offsets_here_move_at_once_and_elsewhere_by_request() -> None:
     """As far as the decided batch has read; a range without a group moves nothing."""
     here: list[InputRange] = []
     peers = ScriptedPeers(b=OffsetResponseHeader(4))
-    offsets = InputOffsets(here.append, on_disk, peers)  # type: ignore[arg-type]
+
+    def commit_here(reads: Sequence[InputRange]) -> list[tuple[InputRange, RmqError]]:
+        here.extend(reads)
+        return []
+
+    offsets = InputOffsets(commit_here, on_disk, peers)  # type: ignore[arg-type]
     of_here = InputRange("g", "t", "a", 0, 0, 9, topicDeleted=5)
     offsets.want([of_here, InputRange("", "t", "a", 1, 0, 9)])
     offsets.want([InputRange("g", "t", "b", 0, 0, 7), InputRange("g", "t", "b", 0, 7, 9)])
@@ -397,7 +403,7 @@ def test_offsets_here_move_at_once_and_elsewhere_by_request() -> None:
 def test_what_is_still_to_be_moved_can_be_asked_for() -> None:
     """By a broker whose leases have run out; of this one nothing is."""
     peers = ScriptedPeers(b=Unreachable("away", address="b"))
-    offsets = InputOffsets(lambda read: None, on_disk, peers)  # type: ignore[arg-type]
+    offsets = InputOffsets(lambda reads: [], on_disk, peers)  # type: ignore[arg-type]
     offsets.want([InputRange("g", "t", "b", 0, 0, 9), InputRange("g", "t", "a", 0, 0, 9)])
     asyncio.run(offsets.move())
     queues = [MessageQueue("t", "b", 0), MessageQueue("t", "b", 1), MessageQueue("t", "a", 0)]
@@ -421,7 +427,7 @@ def test_offsets_of_a_topic_that_was_made_anew_are_dropped() -> None:
         return answer
 
     peers.call = call  # type: ignore[method-assign]
-    offsets = InputOffsets(lambda read: None, on_disk, peers)
+    offsets = InputOffsets(lambda reads: [], on_disk, peers)
     offsets.want([InputRange("g", "t", "b", 0, 0, 9, topicDeleted=5), InputRange("g", "u", "b", 0, 0, 8)])
     asyncio.run(offsets.move())
     asyncio.run(offsets.move())
@@ -435,7 +441,7 @@ def test_offsets_of_a_topic_that_was_made_anew_are_dropped() -> None:
 def test_offsets_never_move_back() -> None:
     """A group that is farther already stays where it is."""
     peers = ScriptedPeers(b=OffsetResponseHeader(100))
-    offsets = InputOffsets(lambda read: None, on_disk, peers)  # type: ignore[arg-type]
+    offsets = InputOffsets(lambda reads: [], on_disk, peers)  # type: ignore[arg-type]
     offsets.want([InputRange("g", "t", "b", 0, 0, 9)])
     asyncio.run(offsets.move())
     assert moved(peers) == []
@@ -444,7 +450,7 @@ def test_offsets_never_move_back() -> None:
 def test_offsets_that_cannot_be_moved_are_tried_again() -> None:
     """Until the broker is back."""
     peers = ScriptedPeers(b=AWAY)
-    offsets = InputOffsets(lambda read: None, on_disk, peers)  # type: ignore[arg-type]
+    offsets = InputOffsets(lambda reads: [], on_disk, peers)  # type: ignore[arg-type]
     offsets.want([InputRange("g", "t", "b", queue, 0, 9) for queue in range(3)])
     asyncio.run(offsets.move())
     assert len(peers.asked) == 1  # a broker that is away is not asked for each queue
@@ -453,11 +459,39 @@ def test_offsets_that_cannot_be_moved_are_tried_again() -> None:
     assert moved(peers) == [9, 9, 9]
 
 
+def test_a_decision_is_kept_until_a_broker_was_told_once() -> None:
+    """Or could not be: it may be down for good, and decisions must not gather. One of a shared group waits for it."""
+    peers = ScriptedPeers(b=AWAY)
+    offsets = InputOffsets(lambda reads: [], on_disk, peers)  # type: ignore[arg-type]
+    plain = [InputRange("g", "t", "b", 0, 0, 9)]
+    shared = [InputRange("shared", "t", "b", 0, 0, 9, "m", 1, "r", 1)]
+    offsets.want([*plain, *shared, InputRange("g", "t", "a", 0, 0, 9)])
+    assert [offsets.is_waiting(each) for each in (plain, shared)] == [True, True]
+    assert not offsets.is_waiting([InputRange("g", "t", "a", 0, 0, 9)])
+    asyncio.run(offsets.move())
+    assert [offsets.is_waiting(each) for each in (plain, shared)] == [False, True]
+    further = [InputRange("g", "t", "b", 0, 9, 12)]
+    offsets.want(further)
+    assert not offsets.is_waiting(further), "it is known to be away"
+    peers.answers["b"] = OffsetResponseHeader(0)
+    asyncio.run(offsets.move())
+    offsets.want([InputRange("g", "t", "b", 0, 12, 15)])
+    assert offsets.is_waiting(further), "it is there again"
+
+
+def test_what_is_refused_here_is_told() -> None:
+    read = InputRange("g", "t", "a", 0, 0, 9)
+    offsets = InputOffsets(lambda reads: [(read, TopicRemade("Another one."))], on_disk, ScriptedPeers())  # type: ignore[arg-type]
+    with capture_logs() as logs:
+        offsets.want([read])
+    assert [(log["event"], log["reason"]) for log in logs] == [("a group's offset was not moved", "Another one.")]
+
+
 def test_offsets_of_shared_groups_are_tried_again_for_long() -> None:
     """The broker may be away for longer than a minute, with the driver that read it: the next member begins there when
     it is back, and the leases have run out. Others are only told about. The log hears of it once."""
     peers = ScriptedPeers(b=AWAY)
-    offsets = InputOffsets(lambda read: None, on_disk, peers)  # type: ignore[arg-type]
+    offsets = InputOffsets(lambda reads: [], on_disk, peers)  # type: ignore[arg-type]
     read = [InputRange("shared", "t", "b", 0, 0, 9, "m", 1, "r", 1), InputRange("g", "t", "b", 1, 0, 8)]
     offsets.want(read)
     with capture_logs() as logs:
@@ -471,16 +505,16 @@ def test_offsets_of_shared_groups_are_tried_again_for_long() -> None:
 
 
 @pytest.mark.parametrize("committed", [0, 9, 11])
-def test_of_shared_groups_a_broker_hears_that_it_is_decided(committed: int) -> None:
+def test_a_broker_hears_that_it_is_decided(committed: int) -> None:
     """So it takes none back, whoever went on there meanwhile, and has it on its disk; also where the group is there
     already: that may be in memory alone. One of an earlier version, which does not heed that, is asked for no less."""
     peers = ScriptedPeers(b=OffsetResponseHeader(committed))
-    offsets = InputOffsets(lambda read: None, on_disk, peers)  # type: ignore[arg-type]
+    offsets = InputOffsets(lambda reads: [], on_disk, peers)  # type: ignore[arg-type]
     offsets.want([InputRange("shared", "t", "b", 0, 0, 9, "m", 1, "r", 1), InputRange("g", "t", "b", 1, 0, 9)])
     asyncio.run(offsets.move())
     updates = [header for _, code, header in peers.asked if code is RequestCode.UPDATE_CONSUMER_OFFSET]
     said = {header.consumerGroup: (header.commitOffset, header.decided) for header in updates}
-    assert said == {"shared": (max(9, committed), True)} | ({} if committed else {"g": (9, None)})
+    assert said == {"shared": (max(9, committed), True)} | ({} if committed else {"g": (9, True)})
 
 
 def test_a_group_that_a_broker_refuses_holds_up_no_other() -> None:
@@ -495,7 +529,7 @@ def test_a_group_that_a_broker_refuses_holds_up_no_other() -> None:
         return await plain(broker, code, header, *rest, **more)
 
     peers.call = call  # type: ignore[method-assign]
-    offsets = InputOffsets(lambda read: None, on_disk, peers)  # type: ignore[arg-type]
+    offsets = InputOffsets(lambda reads: [], on_disk, peers)  # type: ignore[arg-type]
     offsets.want([InputRange("refused", "t", "b", queue, 0, 7) for queue in range(3)])
     offsets.want([InputRange("g", "t", "b", 0, 0, 9)])
     asyncio.run(offsets.move())
@@ -506,7 +540,7 @@ def test_a_group_that_a_broker_refuses_holds_up_no_other() -> None:
 def test_brokers_that_nobody_lists_are_not_looked_for() -> None:
     """Names come from clients: a decision that makes up thousands costs the coordinator nothing."""
     peers = ScriptedPeers(b=OffsetResponseHeader(0))
-    offsets = InputOffsets(lambda read: None, on_disk, peers)  # type: ignore[arg-type]
+    offsets = InputOffsets(lambda reads: [], on_disk, peers)  # type: ignore[arg-type]
     offsets.want([InputRange("g", "t", f"ghost-{number}", 0, 0, 9) for number in range(3_000)])
     offsets.want([InputRange("g", "t", "b", 0, 0, 9)])
     asyncio.run(offsets.move())
@@ -517,7 +551,7 @@ def test_brokers_that_nobody_lists_are_not_looked_for() -> None:
 def test_a_group_that_never_committed_gets_its_first_offset() -> None:
     """There is nothing to go back behind. A broker that does not know the group is introduced to it."""
     peers = ScriptedPeers(b=GroupNotFound("g"))
-    offsets = InputOffsets(lambda read: None, on_disk, peers)  # type: ignore[arg-type]
+    offsets = InputOffsets(lambda reads: [], on_disk, peers)  # type: ignore[arg-type]
     offsets.want([InputRange("g", "t", "b", 0, 0, 9)])
     plain = peers.call
 
@@ -560,7 +594,7 @@ class Bench:
             append=self.store.append,
             flush_to=self.flush_to,
             participant_here=SimpleNamespace(remembered=lambda _: Remembered(7), complete=complete),  # type: ignore[arg-type]
-            commit_here=lambda *_: None,
+            commit_here=lambda _: [],
             leases_here=NoLeases(),
         )
 
@@ -712,7 +746,7 @@ def test_a_broker_that_is_gone_for_good_is_told_nothing() -> None:
     """Nobody begins there any more; nothing is kept for it."""
     peers = ScriptedPeers(b=AWAY)
     peers.retired = frozenset("b")
-    offsets = InputOffsets(lambda read: None, on_disk, peers)  # type: ignore[arg-type]
+    offsets = InputOffsets(lambda reads: [], on_disk, peers)  # type: ignore[arg-type]
     read = [InputRange("g", "t", "b", 0, 0, 9, "m", 1, "r", 1)]
     offsets.want(read)
     assert not offsets.is_waiting(read)
