@@ -45,7 +45,7 @@ def list_transactions(namesrv: Namesrv = None, as_json: Json = False) -> None:
             str(s.epoch),  # a name, not an amount, as is the version
             str(s.version),
             s.state,
-            duration(s.ageMs),
+            duration(s.ageMs) if s.coordinator else "unknown",
             ", ".join(s.brokers),
             s.rows,
             size(s.bytes),
@@ -70,13 +70,13 @@ def describe(transactional_id: Id, namesrv: Namesrv = None, as_json: Json = Fals
         {
             "id": state.transactionalId,
             "query": state.queryId or "none",
-            "coordinator": state.coordinator,
+            "coordinator": state.coordinator or "none that answers",
             "epoch": str(state.epoch),
             "version": str(state.version),
             "state": state.state,
-            "for": duration(state.ageMs),
+            "for": duration(state.ageMs) if state.coordinator else "unknown",
             "last committed": "none" if state.lastVersion < 0 else str(state.lastVersion),
-            "decided by": decided(state.decidedBy, state.decidedAtMs) if state.decidedBy else "nobody yet",
+            "last decided by": decided(state.decidedBy, state.decidedAtMs) if state.decidedBy else "nobody yet",
             "brokers": ", ".join(state.brokers) or "none",
             "rows": state.rows,
             "size": size(state.bytes),
@@ -155,6 +155,8 @@ def _story(state: TxnState, version: int) -> str:
     if version != state.version:
         return f"Version {version} of {state.transactionalId} (the newest is {state.version}: {state.state})."
     held = f"{counted(state.rows, 'row')}, {size(state.bytes)} on {', '.join(state.brokers) or 'no broker'}"
+    if not state.coordinator:
+        return f"{state.transactionalId}: {state.state} ({held})."
     return f"{state.transactionalId}: {state.state}, last heard of {duration(state.ageMs)} ago ({held})."
 
 

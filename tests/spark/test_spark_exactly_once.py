@@ -157,6 +157,27 @@ def test_foreach_batch_under_an_id_of_its_own(topic: Topic, other: Topic, tmp_pa
     assert_exactly_once("each", namesrv=topic.namesrv)
 
 
+def test_foreach_batch_over_a_deleted_checkpoint(topic: Topic, other: Topic, tmp_path: Path) -> None:
+    """Its batch 0 comes again, with more messages: the query ends, and says so. Nothing is passed over in silence."""
+
+    def write(batch: DataFrame, number: int) -> None:
+        other.write(batch.select("body"), transactionalId="anew", transactionVersion=number)
+
+    def run(checkpoint: str) -> None:
+        writer = topic.stream("body binary", startingOffsets="earliest").writeStream.foreachBatch(write)
+        query = writer.option("checkpointLocation", str(tmp_path / checkpoint)).trigger(availableNow=True).start()
+        assert query.awaitTermination(200)
+
+    topic.send("a", "b")
+    run("first")
+    topic.send("c")
+    with pytest.raises(StreamingQueryException, match="'anew' was committed by another query"):
+        run("second")
+    assert other.bodies() == ["a", "b"]
+    run("first")
+    assert other.bodies() == ["a", "b", "c"]
+
+
 def test_two_writes_under_one_id_in_foreach_batch(topic: Topic, other: Topic, tmp_path: Path) -> None:
     """The second is not passed over in silence: the query ends, and says what to change. Then both are written, and
     nothing is there twice. Where the rows are the same, the write was only made once more."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.faults, pytest.mark.slow_first]
 
-AT_RANDOM_MOMENTS = 3  # besides one in each step; of drivers there are enough among those
+VICTIMS = ("driver", "worker", "coordinator", "participant")
 KILLS_OF_A_SOAK = 100
 
 
@@ -34,10 +34,9 @@ def test_kills_lose_and_double_nothing(
         campaign = Campaign(tmp_path, brokers, seed)
         try:
             campaign.kill_in_every_step()
-            for _ in range(AT_RANDOM_MOMENTS):
-                campaign.kill_at_random(("worker", "coordinator", "participant"))
+            campaign.kill_each_at_random(VICTIMS)
             while campaign.kills < amount(0, KILLS_OF_A_SOAK, by=0.5):
-                campaign.kill_at_random(("driver", "worker", "coordinator", "participant"))
+                campaign.kill_at_random(VICTIMS)
             campaign.finish()
         finally:
             campaign.driver.kill()

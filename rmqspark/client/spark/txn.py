@@ -12,7 +12,7 @@ from rmqspark.client.cluster.futures import then
 from rmqspark.client.cluster.silence import RollCall
 from rmqspark.client.spark.coordinator import masters
 from rmqspark.errors import RmqError
-from rmqspark.protocol.bodies.txn import AuditedBatches, InputRanges, TxnStates
+from rmqspark.protocol.bodies.txn import AuditedBatches, InputRanges, TxnState, TxnStates
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.txn import (
     TxnAuditRequestHeader,
@@ -26,13 +26,13 @@ from rmqspark.protocol.names import stream_transactional_id
 from rmqspark.protocol.rendezvous import chosen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
     from concurrent.futures import Future
 
     from rmqspark.client.cluster.broker_client import BrokerClient
     from rmqspark.client.cluster.cluster_client import ClusterClient
     from rmqspark.client.cluster.silence import OnSilent
-    from rmqspark.protocol.bodies.txn import AuditedBatch, HeldVersion, InputRange, TxnState
+    from rmqspark.protocol.bodies.txn import AuditedBatch, HeldVersion, InputRange
     from rmqspark.remoting.reply import Body
     from rmqspark.remoting.response import Response
 
@@ -93,7 +93,8 @@ def reported_inputs(keeper: BrokerClient, query_id: str, batch_id: int) -> list[
 def transactions(
     client: ClusterClient, transactional_id: str | None = None, *, on_silent: OnSilent | None = None
 ) -> list[TxnState]:
-    """Every transactional id its coordinator keeps, over all brokers that can keep any; or one of them.
+    """Every transactional id its coordinator keeps, over all brokers that can keep any; or one of them. Besides, those
+    of which brokers hold something, and no broker that answers says that it coordinates them: with no `coordinator`.
 
     Of a version that is open, `brokers`, `rows` and `bytes` are what is held of it, whichever attempts will count. A
     broker that does not answer is told to `on_silent` and left out, unless none does; without that it is an error.
@@ -105,6 +106,7 @@ def transactions(
         states += page.transactions
         for each in page.held:
             held[each.transactionalId, each.epoch, each.version].append((broker_name, each))
+    states += _of_none({state.transactionalId for state in states}, held)
     for state in states:
         if state.version > state.lastVersion:
             for broker_name, each in held[state.transactionalId, state.epoch, state.version]:
@@ -112,6 +114,20 @@ def transactions(
                 state.rows += each.rows
                 state.bytes += each.bytes
     return sorted(states, key=lambda state: state.transactionalId)
+
+
+def _of_none(coordinated: Collection[str], held: Iterable[tuple[str, int, int]]) -> list[TxnState]:
+    """Transactional ids that nobody coordinates, with the newest version of each that is held."""
+    newest: dict[str, tuple[int, int]] = {}
+    for transactional_id, epoch, version in held:
+        if transactional_id not in coordinated:
+            newest[transactional_id] = max((epoch, version), newest.get(transactional_id, (0, 0)))
+    return [_unheard(transactional_id, *each) for transactional_id, each in newest.items()]
+
+
+def _unheard(transactional_id: str, epoch: int, version: int) -> TxnState:
+    state = f"version {version} is held, its coordinator does not answer"
+    return TxnState(transactional_id, epoch=epoch, version=version, state=state)
 
 
 def audited_batches(

@@ -48,10 +48,12 @@ def cut_off(attempt: Attempt) -> Fenced:
 
 
 def of_another_query(attempt: Attempt, recorded: TxnDecision) -> StaleVersion:
+    is_query = recorded.queryId not in ("", attempt.query_id)
+    who = f"another query, {recorded.queryId}" if is_query else "a write that gives its own versions (txnVersion)"
+    why = "the checkpoint was deleted, or two queries share the id" if is_query else "it has the id of this query"
     return StaleVersion(
-        f"Version {attempt.version} of transactional id {attempt.transactional_id!r} was committed by another query, "
-        f"{recorded.queryId}: the checkpoint was deleted, or two queries share the id. What that one wrote is in the "
-        "topic; this version was not written, for its rows may be among those.",
+        f"Version {attempt.version} of transactional id {attempt.transactional_id!r} was committed by {who}: {why}. "
+        "What that one wrote is in its topic; this version was not written, for its rows may be among those.",
         hint=_TWO_WAYS.format(attempt.version),
     )
 

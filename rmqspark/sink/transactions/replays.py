@@ -49,8 +49,12 @@ class Replay(NamedTuple):
 
     @property
     def is_of_another_query(self) -> bool:
-        """The number is the same, the batch is not. Where users number versions, the number is the batch."""
-        return self.options.version is None and self.recorded.queryId not in ("", self.attempt.query_id)
+        """The number is the same, the batch is not. Where users number versions, the number is the batch; but if it is
+        foreachBatch's, other rows under it show that it was another query's."""
+        is_anothers = self.recorded.queryId not in ("", self.attempt.query_id)
+        if self.options.version is None:
+            return is_anothers or self.recorded.ownVersion
+        return is_anothers and self.differs and self.attempt.version == self.attempt.batch_id
 
     @property
     def is_second_write(self) -> bool:

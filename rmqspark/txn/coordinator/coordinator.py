@@ -159,7 +159,7 @@ class Coordinator:
             if self._ledger.is_decided(txn, version):
                 return await self._decided_before(txn, version)
             if not txn.is_open or txn.open_version != version:
-                return _refused(f"Version {version} is not open.")
+                return _closed_before(txn, version, commit=commit)
             if commit:
                 return await self._commit_by_hand(txn, version, who)
             answer = self._ledger.close(transactional_id, txn.epoch, version, self._clock.now_ms(), who)
@@ -286,6 +286,16 @@ def _committed_before(transactional_id: str, version: int, past: Past) -> Transa
 
 def _redirect(coordinator: str) -> Ruling:
     return Ruling(Answer(TxnOutcome.REDIRECT), coordinator)
+
+
+def _closed_before(txn: Transaction, version: int, *, commit: bool) -> Ruling:
+    """What an operator is told of a version that is neither decided nor open; to give it up again changes nothing."""
+    if version != txn.open_version:
+        return _refused(f"Version {version} is not open.")
+    if commit:
+        return _refused(f"Version {version} was given up by {txn.closed_by}: that stands.")
+    remark = f"Version {version} was given up by {txn.closed_by} before."
+    return Ruling(Answer(TxnOutcome.FENCED, txn.epoch, txn.last_version), remark=remark)
 
 
 def _refused(remark: str, txn: Transaction | None = None) -> Ruling:

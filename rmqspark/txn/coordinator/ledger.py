@@ -74,7 +74,7 @@ class Ledger(LedgerState):
         known = self._transactions.get(transactional_id)
         txn = known or Transaction(transactional_id)
         if self.is_decided(txn, version):
-            return Answer(_already(txn, version), last_version=txn.last_version)
+            return Answer(_already_prepared(txn, run, version), last_version=txn.last_version)
         next_epoch = max(txn.epoch + 1, least_epoch)
         epoch = txn.runs.get(run) or next_epoch
         if epoch < txn.epoch:
@@ -225,6 +225,13 @@ class Ledger(LedgerState):
 def _already(txn: Transaction, version: int) -> TxnOutcome:
     """What a driver is told of a version that is decided."""
     return TxnOutcome.ALREADY_COMMITTED if version == txn.last_version else TxnOutcome.STALE
+
+
+def _already_prepared(txn: Transaction, run: str, version: int) -> TxnOutcome:
+    """The same for one that asks whether to write it: a run that another one has taken over from is told that."""
+    outcome = _already(txn, version)
+    is_cut_off = txn.runs.get(run, txn.epoch) < txn.epoch
+    return TxnOutcome.FENCED if outcome is TxnOutcome.STALE and is_cut_off else outcome
 
 
 def _fenced(txn: Transaction, epoch: int) -> Answer:

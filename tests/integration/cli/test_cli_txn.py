@@ -63,6 +63,7 @@ def test_a_rollback_asks_and_cannot_be_taken_back(ok: Run, cli: Run, rmq: Rmq, t
     assert "Version 1" in refused.err
     assert "--yes" in refused.err
     assert "rolled back, decided by" in ok("txn", "rollback", topic, "--yes").out
+    assert "was given up by" in ok("txn", "rollback", topic, "--yes").out
     facts = " ".join(ok("txn", "describe", topic).out.split())
     assert re.search(r"decided by \S+@\S+, 20\d\d-\d\d-\d\d \d\d:\d\d:\d\dZ", facts)
     with ClusterClient(rmq.namesrv) as client, pytest.raises(Exception, match="closed to this run"):

@@ -69,6 +69,12 @@ class Campaign:
         while any(self._armed.values()) or any(self._to_come.values()):
             self._kill_who_stops()
 
+    def kill_each_at_random(self, victims: tuple[str, ...]) -> None:
+        """Each of them once, in some order, within a batch."""
+        for victim in self._rng.sample(victims, len(victims)):
+            while not self.hits[f"{victim} at random"]:
+                self.kill_at_random((victim,))
+
     def kill_at_random(self, victims: tuple[str, ...]) -> None:
         """Kills one of `victims` somewhere within a batch that this driver has begun."""
         begun = self.copy.batches[0]
@@ -79,6 +85,8 @@ class Campaign:
         found = workers(self.driver)[:1]
         if victim == "worker" and not found:  # none is there at this moment, so nobody is killed and nothing counted
             return
+        if victim == "driver":
+            self.driver.kill()  # before it is counted: it could end its batch in between
         self._count(f"{victim} at random")
         self._kill(victim, found)
 

@@ -191,6 +191,16 @@ def test_a_broker_that_is_silent_hides_no_other() -> None:
         audited_batches(cluster, query_id="q")  # type: ignore[arg-type]
 
 
+def test_what_is_held_is_listed_though_its_coordinator_is_away() -> None:
+    """It is what an operator looks for then."""
+    lost = ConnectionLost("cut", address="h:1")
+    held = [HeldVersion("T", 3, 7, rows=5, bytes=50), HeldVersion("T", 2, 6, rows=9, bytes=90)]
+    cluster = Cluster({"a": [lost], "b": [States(held=held).encode()], "c": [States(held=held[:1]).encode()]})
+    (found,) = transactions(cluster, on_silent=lambda *_: None)  # type: ignore[arg-type]
+    assert (found.coordinator, found.epoch, found.version, found.rows) == ("", 3, 7, 10)
+    assert (found.brokers, found.state) == (["b", "c"], "version 7 is held, its coordinator does not answer")
+
+
 def test_as_many_owners_are_known_as_are_bounded() -> None:
     """A process that writes for many transactional ids remembers the latest; the others are looked for."""
     known = KnownCoordinators()

@@ -267,6 +267,37 @@ def test_a_batch_of_another_query_is_not_taken_for_this_one(caplog: pytest.LogCa
     run(cluster, mine, options=TransactionOptions("T", 7))
 
 
+def test_foreach_batch_over_a_deleted_checkpoint_is_not_taken_for_the_old_one(caplog: pytest.LogCaptureFixture) -> None:
+    """Its batch 7 has other rows than the one that another query committed under the number 7. The same rows may come
+    again, and so may others where the user's numbers are not the batches'."""
+    decision = TxnDecision("old", rows=10, checksum="1000", ownVersion=True, run=SPARKS_RUN, batchId=7)
+    cluster = Cluster(
+        DECIDE=[{"outcome": "ALREADY_COMMITTED", "body": decision.encode().decode()}], INPUTS=[{"body": "{}"}]
+    )
+    same, other, numbered = message(0, epoch=0), message(0, 15, epoch=0), message(0, 15, epoch=0)
+    same.attempt = other.attempt = Attempt("T", "run-1", 7, 0, "x", query_id="new", batch_id=7)
+    numbered.attempt = Attempt("T", "run-1", 7, 0, "x", query_id="new", batch_id=3)
+    run(cluster, same, options=TransactionOptions("T", 7))
+    with pytest.raises(StaleVersion, match=r"committed by another query, old: the checkpoint was deleted.*skip"):
+        run(cluster, other, options=TransactionOptions("T", 7))
+    run(cluster, other, options=TransactionOptions("T", 7, skip_stale=True))
+    assert "another query's and skipped" in caplog.text
+    run(cluster, numbered, options=TransactionOptions("T", 7))
+    assert "run again, it has 15 rows" in caplog.text
+
+
+def test_a_stream_is_told_that_another_write_has_taken_its_version() -> None:
+    """It would go on behind rows that nobody has written."""
+    decision = TxnDecision("", rows=10, checksum="1000", ownVersion=True, topic="elsewhere")
+    cluster = Cluster(
+        DECIDE=[{"outcome": "ALREADY_COMMITTED", "body": decision.encode().decode()}], INPUTS=[{"body": "{}"}]
+    )
+    mine = message(0, epoch=0)
+    mine.attempt = Attempt("T", "run-1", 7, 0, "x", query_id="q", batch_id=7)
+    with pytest.raises(StaleVersion, match=r"committed by a write that gives its own versions \(txnVersion\).*skip"):
+        run(cluster, mine)
+
+
 @pytest.mark.parametrize(
     ("now", "story"),
     [

@@ -125,6 +125,16 @@ def test_a_straggler_below_the_last_version_fences_nobody(book: Book) -> None:
     assert outcomes(book.prepare("r1", 6), book.decide("r1", 1, 6)) == [("WRITE", 1), ("COMMITTED", 1)]
 
 
+def test_a_run_that_was_cut_off_is_told_so_far_below_the_last_version(book: Book) -> None:
+    """It would be told of a deleted checkpoint otherwise, and how to write its rows a second time."""
+    book.prepare("r1", 0)
+    for version in (0, 1):
+        book.prepare("r2", version)
+        book.decide("r2", 2, version)
+    assert outcomes(book.prepare("r1", 0), book.prepare("r2", 0)) == [("FENCED", 0), ("STALE", 0)]
+    assert outcomes(book.prepare("r1", 1)) == [("ALREADY_COMMITTED", 0)], "there is nothing to be added"
+
+
 def test_versions_may_begin_anywhere_and_jump(book: Book) -> None:
     """foreachBatch numbers as it likes, as long as it grows."""
     book.prepare("r1", 100)
