@@ -89,7 +89,7 @@ def describe(transactional_id: Id, namesrv: Namesrv = None, as_json: Json = Fals
 def commit(
     transactional_id: Id, version: Version = None, yes: Yes = False, namesrv: Namesrv = None, as_json: Json = False
 ) -> None:
-    """Commits what is open, if the brokers hold all of it. Example: rmq txn commit nightly-orders --version 7"""
+    """Commits what is open, if its driver asked for that and brokers hold all of it. Example: rmq txn commit nightly"""
     from rmqspark.protocol.headers.txn import TxnOutcome
 
     question = "make its rows readable"
