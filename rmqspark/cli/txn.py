@@ -89,7 +89,7 @@ def describe(transactional_id: Id, namesrv: Namesrv = None, as_json: Json = Fals
 def commit(
     transactional_id: Id, version: Version = None, yes: Yes = False, namesrv: Namesrv = None, as_json: Json = False
 ) -> None:
-    """Commits what is open, if its driver asked for that and brokers hold all of it. Example: rmq txn commit nightly"""
+    """Commits what is open, if its driver has asked for that. Example: rmq txn commit nightly-orders --version 7"""
     from rmqspark.protocol.headers.txn import TxnOutcome
 
     question = "make its rows readable"

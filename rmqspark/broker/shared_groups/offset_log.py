@@ -1,9 +1,9 @@
-"""How far shared groups have come, in the log as well as in the table.
+"""How far shared groups have come, and others behind what was decided, in the log as well as in the table.
 
 The table of offsets is on disk every few seconds, and a slave asks for it no more often. That is soon enough for a
 consumer, which may read something again; but the next member of a shared group begins where the group is, and what it
-reads again of a decided batch would be written twice. So what is committed under leases is a record of the log, too, as
-safe as any message, before anybody hears of it.
+reads again of a decided batch would be written twice. So what is committed under leases, and by the coordinator of a
+batch, is a record of the log, too, as safe as any message, before anybody hears of it.
 
 The records are in queue 0 of RMQ_SYS_GROUP_OFFSET_TOPIC, each in the form of config/consumerOffset.json, with what was
 committed at one moment. Up to which of them a table knows stands in the table: as what a group of the broker's own has
@@ -48,7 +48,7 @@ class Append(Protocol):
 
 
 class OffsetLog:
-    """Commits offsets of shared groups, to the table and to the log. `flush_to(end_offset)` returns once the log is on
+    """Commits offsets of groups, to the table and to the log. `flush_to(end_offset)` returns once the log is on
     disk up to there, and on slaves where that is promised."""
 
     def __init__(
@@ -70,20 +70,20 @@ class OffsetLog:
         self.unlogged_revision = 0
         """Of the table, since when it has all that could not be written."""
 
-    def commit(self, group: str, positions: Mapping[MessageQueue, int]) -> None:
-        """A group goes on there, in queues of this broker, or at their ends if these come first; where it is already,
-        or was reset to another place, nothing is done. What cannot be written is in the table alone. Raises Busy for a
-        queue too many."""
+    def commit(self, group: str, positions: Mapping[MessageQueue, int], *, is_decided: bool = False) -> None:
+        """A group goes on there, in queues of this broker, or at their ends if these come first. Where it was reset to
+        another place nothing is done; where it is already, only what was decided is written: a consumer may have said
+        it, and that is in the table alone. So is what cannot be written. Raises Busy for a queue too many."""
         left = iter(positions.items())
         while piece := list(islice(left, _QUEUES_OF_A_RECORD)):
-            self._commit(group, piece)
+            self._commit(group, piece, is_decided=is_decided)
 
-    def _commit(self, group: str, piece: Sequence[tuple[MessageQueue, int]]) -> None:
+    def _commit(self, group: str, piece: Sequence[tuple[MessageQueue, int]], *, is_decided: bool) -> None:
         moved: dict[str, dict[int, int]] = {}
         try:
             for (topic, _, queue_id), wanted in piece:
                 offset = min(wanted, self._store.queues.max_offset(topic, queue_id))
-                is_news = self._offsets.committed(group, topic, queue_id) != offset
+                is_news = is_decided or self._offsets.committed(group, topic, queue_id) != offset
                 if is_news and self._offsets.commit(group, topic, queue_id, offset):
                     moved.setdefault(f"{topic}@{group}", {})[queue_id] = offset
         finally:
@@ -95,7 +95,7 @@ class OffsetLog:
         try:
             (appended,) = self._append([Draft(GROUP_OFFSET_TOPIC, _QUEUE, record)])
         except RmqError as error:
-            log.warning("how far a shared group is could not be logged, the table has it", reason=str(error))
+            log.warning("how far a group is could not be logged, the table has it", reason=str(error))
             self.unlogged_revision = self._offsets.revision
             return
         self._note(appended.queue_offset + 1)
@@ -120,7 +120,7 @@ class OffsetLog:
         try:
             await self._flush_to(end_offset)
         except FlushTimeout as error:
-            log.warning("how far a shared group is may be forgotten", reason=str(error))
+            log.warning("how far a group is may be forgotten", reason=str(error))
         self._safe_offset = max(self._safe_offset, end_offset)
 
     def replay(self) -> None:
@@ -143,7 +143,7 @@ class OffsetLog:
                     end = self._store.queues.max_offset(topic, queue_id)  # what lay behind may be lost
                     self._offsets.commit(group, topic, queue_id, min(offset, end))
         except RmqError as error:
-            log.warning("how far a shared group is was left out", place=record.queue_offset, reason=str(error))
+            log.warning("how far a group is was left out", place=record.queue_offset, reason=str(error))
 
 
 def _table_in(record: Record) -> ConsumerOffsetTable:

@@ -126,7 +126,7 @@ def _of_none(coordinated: Collection[str], held: Iterable[tuple[str, int, int]])
 
 
 def _unheard(transactional_id: str, epoch: int, version: int) -> TxnState:
-    state = f"version {version} is held, its coordinator does not answer"
+    state = f"version {version} is held, no broker that answers coordinates it"
     return TxnState(transactional_id, epoch=epoch, version=version, state=state)
 
 

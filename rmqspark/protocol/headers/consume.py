@@ -69,8 +69,8 @@ class QueryConsumerOffsetRequestHeader(Header):
 
 
 class UpdateConsumerOffsetRequestHeader(Header):
-    """`topicDeleted` as in PullMessageRequestHeader. `decided`: a batch that was decided has read up to there for a
-    shared group, which this never takes back, and which is as safe there as the decision when it is answered."""
+    """`topicDeleted` as in PullMessageRequestHeader. `decided`: a batch that was decided has read up to there for
+    the group, which this never takes back, and which is as safe there as the decision when it is answered."""
 
     consumerGroup: str
     topic: str

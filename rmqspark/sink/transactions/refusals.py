@@ -48,9 +48,9 @@ def cut_off(attempt: Attempt) -> Fenced:
 
 
 def of_another_query(attempt: Attempt, recorded: TxnDecision) -> StaleVersion:
-    is_query = recorded.queryId not in ("", attempt.query_id)
-    who = f"another query, {recorded.queryId}" if is_query else "a write that gives its own versions (txnVersion)"
-    why = "the checkpoint was deleted, or two queries share the id" if is_query else "it has the id of this query"
+    who, why = "a write that gives its own versions (transactionVersion)", "it has the id of this query"
+    if recorded.queryId not in ("", attempt.query_id):
+        who, why = f"another query, {recorded.queryId}", "the checkpoint was deleted, or two queries share the id"
     return StaleVersion(
         f"Version {attempt.version} of transactional id {attempt.transactional_id!r} was committed by {who}: {why}. "
         "What that one wrote is in its topic; this version was not written, for its rows may be among those.",

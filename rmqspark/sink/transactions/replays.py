@@ -53,7 +53,7 @@ class Replay(NamedTuple):
         foreachBatch's, other rows under it show that it was another query's."""
         is_anothers = self.recorded.queryId not in ("", self.attempt.query_id)
         if self.options.version is None:
-            return is_anothers or self.recorded.ownVersion
+            return is_anothers or (self.recorded.ownVersion and self.differs)
         return is_anothers and self.differs and self.attempt.version == self.attempt.batch_id
 
     @property
@@ -84,7 +84,8 @@ def verdict(replay: Replay) -> RmqError | str | None:
     attempt, options, now, recorded = replay
     version = f"Version {attempt.version} of {attempt.transactional_id}"
     if replay.is_of_another_query:
-        skipped = f"{version} is another query's and skipped."
+        who = "write" if recorded.queryId in ("", attempt.query_id) else "query"
+        skipped = f"{version} is another {who}'s and skipped."
         return skipped if options.skip_stale else of_another_query(attempt, recorded)
     if not replay.differs:
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -84,6 +85,7 @@ class Coordination:
         self._here = participant_here
         self._peers_due_ms = clock.monotonic_ms()
         self._others_due_ms = clock.monotonic_ms() + _OTHERS_INTERVAL_MS
+        self._looking: asyncio.Task[None] | None = None
         self._leaves_brokers_out = False
         self.ledger = Ledger()
         self.inputs = InputReports(max_event_bytes=config.max_decision_bytes)
@@ -133,9 +135,9 @@ class Coordination:
         await self.journal.restate(self._alive)  # it has room there, and lets files go
         if self._clock.monotonic_ms() >= self._peers_due_ms:
             await self._look_around()
-        if self._clock.monotonic_ms() >= self._others_due_ms:
+        if self._clock.monotonic_ms() >= self._others_due_ms and (self._looking is None or self._looking.done()):
             self._others_due_ms = self._clock.monotonic_ms() + _OTHERS_INTERVAL_MS
-            await self.owners.look_for_others()
+            self._looking = asyncio.create_task(self.owners.look_for_others())  # a broker that hangs holds up no round
         if len(self._offsets):
             await self._move()
         await self.rounds.complete_pending()
@@ -194,6 +196,9 @@ class Coordination:
 
     async def close(self) -> None:
         """Ends what goes on beside the requests, and all connections."""
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.gather(self._looking, return_exceptions=True)
         await self.rounds.close()
         await self.peers.close()
 

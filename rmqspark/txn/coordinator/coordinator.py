@@ -202,6 +202,7 @@ class Coordinator:
         if lost := await self._following.lost(decision):
             self._journal.record(confirmed)
             return _refused(lost, txn)
+        self._owners.require_sole(transactional_id)  # once more: a vote may take long
         now_ms = self._clock.now_ms()
         answer = self._ledger.record(
             transactional_id, epoch, version, decision, now_ms, by, output_bytes=ballot.output_bytes

@@ -55,15 +55,20 @@ class _Place(NamedTuple):
         return self.broker, self.group, self.topic
 
 
+_Goal = tuple[int, int]  # of two the one in the topic that came later counts, and in the same topic the farther one
+
+
 class _Move(NamedTuple):
+    """`reached`: where the group is, as its broker was told. `has_failed`: that could not be told when it was tried."""
+
     read: InputRange
     tries_left: int
+    reached: _Goal | None = None
     has_failed: bool = False
 
     @property
-    def goal(self) -> tuple[int, int]:
-        """Of two moves the one in the topic that came later counts, and in the same topic the farther one."""
-        return self.read.topicDeleted or 0, self.read.toOffset
+    def goal(self) -> _Goal:
+        return _goal(self.read)
 
     @property
     def is_shared(self) -> bool:
@@ -103,16 +108,15 @@ class InputOffsets:
                 here.append(each)
             else:
                 self._want_later(_place(each), _Move(each, _TRIES_FOR_SHARED if _is_shared(each) else _TRIES))
-        for read, error in self._commit_here(here):
-            log.warning(
-                "a group's offset was not moved", place=str(_place(read)), offset=read.toOffset, reason=str(error)
-            )
+        refused = {(read.group, read.topic, str(error)): read for read, error in self._commit_here(here)}
+        for (_, _, reason), read in refused.items():
+            log.warning("a group's offset was not moved", place=str(_place(read)), offset=read.toOffset, reason=reason)
 
     def _want_later(self, place: _Place, move: _Move) -> None:
         known = self._waiting.get(place)
         if known is not None:
             farther = max(move, known, key=lambda each: each.goal)
-            self._waiting[place] = farther._replace(tries_left=move.tries_left, has_failed=known.has_failed)
+            self._waiting[place] = known._replace(read=farther.read, tries_left=move.tries_left)
         elif move.is_shared or len(self._waiting) < _MAX_WAITING:
             self._waiting[place] = move
 
@@ -122,8 +126,13 @@ class InputOffsets:
     def is_waiting(self, inputs: Iterable[InputRange]) -> bool:
         """Whether the brokers of any of these ranges have still to hear of it. Where one could not be told, that counts
         for shared groups alone."""
-        moves = ((each, self._waiting.get(_place(each))) for each in inputs)
-        return any(move is not None and (_is_shared(each) or not move.has_failed) for each, move in moves)
+        return any(self._is_awaited(each) for each in inputs)
+
+    def _is_awaited(self, read: InputRange) -> bool:
+        move = self._waiting.get(_place(read))
+        if move is None or (move.has_failed and not _is_shared(read)):
+            return False
+        return move.reached is None or _goal(read) > move.reached
 
     def wanted(self, group: str, queues: Iterable[MessageQueue]) -> list[LeasedQueue]:
         """Where the group is to go on in those of these queues that are still to be moved."""
@@ -152,12 +161,10 @@ class InputOffsets:
             except RmqError as error:
                 is_silent = isinstance(error, _SILENCE)
                 failed[(place.broker,) if is_silent else place.subscription] = error
-                if self._waiting.get(place) == wanted:
-                    self._note_failure(place, wanted, error)
+                self._note_failure(place, self._waiting.get(place, wanted), error)
             else:
                 self._silent.discard(place.broker)
-                if self._waiting.get(place, wanted).goal == wanted.goal:
-                    self._waiting.pop(place, None)
+                self._note_success(place, wanted)
 
     async def _move(self, place: _Place, wanted: _Move, *, is_listed: bool) -> None:
         if place.broker == self._peers.own_name:
@@ -170,10 +177,10 @@ class InputOffsets:
             raise unlisted(place.broker)
 
     async def _move_there(self, place: _Place, wanted: _Move) -> None:
-        """Of a shared group also where that is there already: it may be in memory alone. Should others go on there
-        meanwhile, the broker sees to it that it does not go back."""
+        """Also where that is there already: the source may have reported it, and it is in memory alone. Should others
+        go on there meanwhile, the broker sees to it that it does not go back."""
         committed, offset = await self._committed(place), wanted.read.toOffset
-        if committed >= offset and not wanted.is_shared:
+        if committed > offset and not wanted.is_shared:
             return
         header = UpdateConsumerOffsetRequestHeader(
             place.group,
@@ -219,6 +226,14 @@ class InputOffsets:
         with suppress(RmqError):
             await self._peers.call(place.broker, RequestCode.PULL_MESSAGE, header, timeout_ms=_TIMEOUT_MS)
 
+    def _note_success(self, place: _Place, moved: _Move) -> None:
+        """More may have been decided in the meantime."""
+        now = self._waiting[place]
+        if now.goal == moved.goal:
+            del self._waiting[place]
+        else:
+            self._waiting[place] = now._replace(reached=moved.goal, has_failed=False)
+
     def _note_failure(self, place: _Place, wanted: _Move, error: RmqError) -> None:
         if wanted.is_shared and isinstance(error, _SILENCE):
             self._tell_of(place.broker, error)
@@ -244,6 +259,10 @@ class InputOffsets:
 
 def _place(read: InputRange) -> _Place:
     return _Place(read.brokerName, read.group, read.topic, read.queueId)
+
+
+def _goal(read: InputRange) -> _Goal:
+    return read.topicDeleted or 0, read.toOffset
 
 
 def _is_shared(read: InputRange) -> bool:

@@ -7,8 +7,8 @@ Per transactional id T, the rules that all else rests on (docs/exactly-once.md):
 - A version is decided at most once, and versions of T grow: `last_version`.
 - Only the newest epoch may decide, and only while it is not closed. A new run gets a new epoch; an abort, a status
   question of a driver, an operator or the clock closes one. Closed stays closed.
-- A decision is kept until every broker it names has said that its rows are on disk there, and shared groups that it has
-  read for have gone on behind it.
+- A decision is kept until every broker it names has said that its rows are on disk there, and groups that it has read
+  for have gone on behind it.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Ledger(LedgerState):
         known = self._transactions.get(transactional_id)
         txn = known or Transaction(transactional_id)
         if self.is_decided(txn, version):
-            return Answer(_already_prepared(txn, run, version), last_version=txn.last_version)
+            return Answer(_already_of_run(txn, run, version), last_version=txn.last_version)
         next_epoch = max(txn.epoch + 1, least_epoch)
         epoch = txn.runs.get(run) or next_epoch
         if epoch < txn.epoch:
@@ -97,7 +97,7 @@ class Ledger(LedgerState):
         """
         txn = self.require(transactional_id)
         if self.is_decided(txn, version):
-            return self._recorded(txn, version, _already(txn, version))
+            return self._recorded(txn, version, _already_of_run(txn, run, version))
         self._refuse_forged(txn, epoch, run)
         if self.is_fenced(txn, epoch):
             return _fenced(txn, epoch)
@@ -227,8 +227,8 @@ def _already(txn: Transaction, version: int) -> TxnOutcome:
     return TxnOutcome.ALREADY_COMMITTED if version == txn.last_version else TxnOutcome.STALE
 
 
-def _already_prepared(txn: Transaction, run: str, version: int) -> TxnOutcome:
-    """The same for one that asks whether to write it: a run that another one has taken over from is told that."""
+def _already_of_run(txn: Transaction, run: str, version: int) -> TxnOutcome:
+    """The same; below the last version a run that another one has taken over from is told that."""
     outcome = _already(txn, version)
     is_cut_off = txn.runs.get(run, txn.epoch) < txn.epoch
     return TxnOutcome.FENCED if outcome is TxnOutcome.STALE and is_cut_off else outcome

@@ -29,7 +29,7 @@ from rmqspark.txn.coordinator.ledger import MAX_PEERS
 from rmqspark.txn.ports import Remembered
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from rmqspark.txn.coordinator.ledger import Ledger
     from rmqspark.txn.coordinator.peers import Peers
@@ -76,7 +76,7 @@ class Owners:
         self._peers = peers
         self.remembered_here: Final = remembered_here
         self._adopting: dict[str, int] = {}  # id -> how many requests are asking around for it
-        self._used: set[str] = set()  # ids of ours since the last look for others that own them
+        self._used: dict[str, None] = {}  # ids of ours, in order, that others were not asked for since
         self._others: dict[str, str] = {}  # id of ours -> another broker that said that it is its own
         self._told: ToldOnce[tuple[str, str]] = ToldOnce(log, "ids with two coordinators")  # id and the other one
 
@@ -118,6 +118,7 @@ class Owners:
         """Raises TwoCoordinators if another broker that can be asked owns what we own. One that is about to adopt it
         is asking us at this moment, and will not. Returns what they remember, and this broker."""
         told, _ = await self._ask_all(transactional_id)
+        self._others.pop(transactional_id, None)
         for name, answer in told.items():
             self._note_other(transactional_id, name, answer)
         self.require_sole(transactional_id)
@@ -125,13 +126,14 @@ class Owners:
 
     def require_sole(self, transactional_id: str) -> None:
         """Raises TwoCoordinators if another broker owns what we own, as was found out last."""
-        self._used.add(transactional_id)
+        self._used[transactional_id] = None
         other = self._others.get(transactional_id)
         if other is None or other in self._peers.retired:
             return
         error = TwoCoordinators(
             f"Brokers {self.own_name!r} and {other!r} both coordinate the transactional id {transactional_id!r}.",
-            hint="Go on with a new transactionalId, after a look at what both have committed (rmq txn describe).",
+            hint="Stop one of them for good, after a look at what both have committed (rmq txn describe), or go on "
+            "with a new transactionalId.",
         )
         if self._told.is_news((transactional_id, other)):
             log.error("two coordinators", transactional_id=transactional_id, other=other)
@@ -139,17 +141,25 @@ class Owners:
 
     async def look_for_others(self) -> None:
         """Asks the brokers that name servers list whether they own ids, too, that this one was asked for since it last
-        did so: some of them, and the others next time. A broker that is silent is left alone."""
-        used = list(islice(self._used, _ASKED_AT_ONCE))
-        if not used or not await self._peers.refresh():
+        did so: some of them, and the others next time. A broker that is silent is left alone, and one that is not
+        listed any more forgotten."""
+        if not self._used or not await self._peers.refresh():
             return
-        self._used.difference_update(used)
-        for broker in self._peers.names():
-            for transactional_id in used:
-                told = await self._ask(broker, transactional_id)
-                if told is None:
-                    break
-                self._note_other(transactional_id, broker, told)
+        used = list(islice(self._used, _ASKED_AT_ONCE))
+        for transactional_id in used:
+            del self._used[transactional_id]
+        listed = set(self._peers.names()) - self._peers.retired
+        others = self._others.items()
+        self._others = {each: broker for each, broker in others if broker in listed and each in self._ledger}
+        await asyncio.gather(*(self._look_at(broker, used) for broker in listed))
+
+    async def _look_at(self, broker: str, transactional_ids: Iterable[str]) -> None:
+        for transactional_id in transactional_ids:
+            try:
+                told = await self._asked(broker, transactional_id)
+            except RmqError:  # said when it is asked for a request's sake; a stock broker owns nothing
+                return
+            self._note_other(transactional_id, broker, told)
 
     def _note_other(self, transactional_id: str, broker: str, told: _Told | None) -> None:
         if told is not None and told.owns:
@@ -178,20 +188,24 @@ class Owners:
 
     async def _ask(self, broker: str, transactional_id: str) -> _Told | None:
         """None where there is no telling. A stock broker owns nothing."""
-        header = TxnFindRequestHeader(transactional_id, self.own_name)
         try:
-            response = await self._peers.call(broker, RequestCode.RMQ_TXN_FIND, header, timeout_ms=_FIND_TIMEOUT_MS)
-            answer = response.header(TxnFindResponseHeader)
-            if answer.brokerName != broker:
-                raise Unreachable(f"Broker {answer.brokerName!r} answers where {broker!r} was.", address=broker)
-            seen = BrokersSeen.decode(response.body).brokers
-            if len(seen) > 2 * MAX_PEERS:  # those remembered, and those listed now
-                raise TransactionError(f"Broker {broker!r} has seen {len(seen)} others, more than there may be.")
+            return await self._asked(broker, transactional_id)
         except NotSupported:
             return _Told()
         except RmqError as error:
             log.info("a broker cannot be asked", broker=broker, reason=str(error))
             return None
+
+    async def _asked(self, broker: str, transactional_id: str) -> _Told:
+        """Raises what the way there raises; NotSupported from a stock broker."""
+        header = TxnFindRequestHeader(transactional_id, self.own_name)
+        response = await self._peers.call(broker, RequestCode.RMQ_TXN_FIND, header, timeout_ms=_FIND_TIMEOUT_MS)
+        answer = response.header(TxnFindResponseHeader)
+        if answer.brokerName != broker:
+            raise Unreachable(f"Broker {answer.brokerName!r} answers where {broker!r} was.", address=broker)
+        seen = BrokersSeen.decode(response.body).brokers
+        if len(seen) > 2 * MAX_PEERS:  # those remembered, and those listed now
+            raise TransactionError(f"Broker {broker!r} has seen {len(seen)} others, more than there may be.")
         remembered = Remembered(answer.newestEpoch, answer.completed)
         return _Told(answer.found and not answer.adopting, answer.adopting, remembered, tuple(seen))
 

@@ -34,7 +34,13 @@ from rmqspark.protocol.bodies.txn import (
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.headers.admin import CreateTopicRequestHeader, TopicRequestHeader
 from rmqspark.protocol.headers.bulk import BulkReadRequestHeader, BulkReadResponseHeader
-from rmqspark.protocol.headers.consume import GroupLeasesRequestHeader, QueryConsumerOffsetRequestHeader
+from rmqspark.protocol.headers.consume import (
+    GroupLeasesRequestHeader,
+    PullFlag,
+    PullMessageRequestHeader,
+    QueryConsumerOffsetRequestHeader,
+    UpdateConsumerOffsetRequestHeader,
+)
 from rmqspark.protocol.headers.txn import (
     TxnAbortRequestHeader,
     TxnAuditRequestHeader,
@@ -391,6 +397,10 @@ async def test_an_audit_shows_what_went_in_and_what_came_out(cluster: Cluster) -
     assert offset.fields["offset"] == "1"
 
 
+def pull_header() -> PullMessageRequestHeader:
+    return PullMessageRequestHeader("group", "out", 0, 0, 1, PullFlag.SUBSCRIPTION, 0, 0, 0, "*")
+
+
 def offset_header() -> QueryConsumerOffsetRequestHeader:
     return QueryConsumerOffsetRequestHeader("group", "out", 0, setZeroIfNotFound=False)
 
@@ -642,9 +652,11 @@ async def test_groups_follow_a_decision_whose_coordinator_died_at_once(cluster: 
     assert offset.fields["offset"] == "1"
 
 
+@pytest.mark.parametrize("is_reported", [False, True])
 @pytest.mark.parametrize("reader", ["a", "b"])
-def test_groups_stay_behind_a_decision_that_is_finished_over_a_kill(reader: str) -> None:
-    """Their offsets are on the disk before the coordinator forgets what was read, on whichever broker that was."""
+def test_groups_stay_behind_a_decision_that_is_finished_over_a_kill(reader: str, is_reported: bool) -> None:
+    """Their offsets are on the disk before the coordinator forgets what was read, on whichever broker that was, and
+    whether or not the source itself has reported it before, which is on no disk."""
 
     @with_cluster("a", "b")
     async def test(cluster: Cluster) -> None:
@@ -652,6 +664,10 @@ def test_groups_stay_behind_a_decision_that_is_finished_over_a_kill(reader: str)
         read = InputRange("group", "out", reader, 0, 0, 1)
         prepared = await cluster.prepare("a", "r1", 1)
         held = {"a": [await cluster.hold("a", prepared.epoch, 1, "1")]}
+        if is_reported:
+            await cluster.ask(reader, RequestCode.PULL_MESSAGE, pull_header())
+            report = UpdateConsumerOffsetRequestHeader("group", "out", 0, 1)
+            (await cluster.ask(reader, RequestCode.UPDATE_CONSUMER_OFFSET, report)).raise_for_code()
         await cluster.decide("a", "r1", prepared.epoch, 1, TxnDecision("q", held, rows=1, inputs=[read]))
         ledger = cluster.brokers["a"]._parts.coordination.ledger
         await until(lambda: not ledger.require(T).pending)

@@ -198,7 +198,7 @@ def test_what_is_held_is_listed_though_its_coordinator_is_away() -> None:
     cluster = Cluster({"a": [lost], "b": [States(held=held).encode()], "c": [States(held=held[:1]).encode()]})
     (found,) = transactions(cluster, on_silent=lambda *_: None)  # type: ignore[arg-type]
     assert (found.coordinator, found.epoch, found.version, found.rows) == ("", 3, 7, 10)
-    assert (found.brokers, found.state) == (["b", "c"], "version 7 is held, its coordinator does not answer")
+    assert (found.brokers, found.state) == (["b", "c"], "version 7 is held, no broker that answers coordinates it")
 
 
 def test_as_many_owners_are_known_as_are_bounded() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from errno import ENOSPC
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -238,6 +239,50 @@ def test_a_second_coordinator_is_named() -> None:
 def test_a_broker_that_is_about_to_ask_is_no_second_coordinator() -> None:
     """Tasks of a new run may ask another broker first, which then asks the owner: that is no dispute."""
     asyncio.run(owners(ScriptedPeers(b=Find(found=True, adopting=True))).refuse_second(T))
+
+
+def test_another_owner_that_is_gone_is_forgotten() -> None:
+    """Silent it may come back at any moment; what no name server lists any more has been stopped."""
+    peers = ScriptedPeers(b=FOUND)
+    mine = owners(peers)
+    mine._ledger.apply(RunOpened(T, "q", "r", 1, 0))
+
+    def look() -> None:
+        with suppress(TwoCoordinators):
+            mine.require_sole(T)
+        asyncio.run(mine.look_for_others())
+
+    look()
+    peers.answers["b"] = AWAY
+    look()
+    with pytest.raises(TwoCoordinators, match="Stop one of them"):
+        mine.require_sole(T)
+    del peers.answers["b"]
+    look()
+    mine.require_sole(T)
+
+
+def test_a_new_run_goes_by_who_answers_now() -> None:
+    peers = ScriptedPeers(b=FOUND)
+    mine = owners(peers)
+    mine._ledger.apply(RunOpened(T, "q", "r", 1, 0))
+    with pytest.raises(TwoCoordinators):
+        asyncio.run(mine.refuse_second(T))
+    peers.answers["b"] = AWAY
+    asyncio.run(mine.refuse_second(T))
+    mine.require_sole(T)
+
+
+def test_others_are_asked_for_every_id_in_its_turn() -> None:
+    """However many are in use all the time."""
+    peers = ScriptedPeers(b=NOT_FOUND)
+    mine = owners(peers)
+    ids = [f"T{number}" for number in range(700)]
+    for _ in range(2):
+        for each in ids:
+            mine.require_sole(each)
+        asyncio.run(mine.look_for_others())
+    assert {header.transactionalId for _, _, header in peers.asked} == set(ids)
 
 
 class ScriptedParticipant:
@@ -479,6 +524,28 @@ def test_a_decision_is_kept_until_a_broker_was_told_once() -> None:
     assert offsets.is_waiting(further), "it is there again"
 
 
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_decision_waits_for_its_own_place_not_for_the_next_ones(is_there: bool) -> None:
+    """A query that is busy has always decided more when a move has ended."""
+    peers = ScriptedPeers(b=OffsetResponseHeader(0) if is_there else AWAY)
+    plain = peers.call
+    offsets = InputOffsets(lambda reads: [], on_disk, peers)  # type: ignore[arg-type]
+    batches = [[InputRange("g", "t", "b", 0, first, first + 1)] for first in range(5)]
+    decided = iter(batches)
+    offsets.want(next(decided))
+
+    async def call(broker: str, code: RequestCode, header: Any, *rest: Any, **more: Any) -> Response:
+        if code is RequestCode.QUERY_CONSUMER_OFFSET:
+            offsets.want(next(decided))
+        return await plain(broker, code, header, *rest, **more)
+
+    peers.call = call  # type: ignore[method-assign]
+    for moves in range(1, 4):
+        asyncio.run(offsets.move())
+        waiting = [offsets.is_waiting(each) for each in batches[: moves + 1]]
+        assert waiting == [*([False] * moves), is_there]
+
+
 def test_what_is_refused_here_is_told() -> None:
     read = InputRange("g", "t", "a", 0, 0, 9)
     offsets = InputOffsets(lambda reads: [(read, TopicRemade("Another one."))], on_disk, ScriptedPeers())  # type: ignore[arg-type]
@@ -514,7 +581,7 @@ def test_a_broker_hears_that_it_is_decided(committed: int) -> None:
     asyncio.run(offsets.move())
     updates = [header for _, code, header in peers.asked if code is RequestCode.UPDATE_CONSUMER_OFFSET]
     said = {header.consumerGroup: (header.commitOffset, header.decided) for header in updates}
-    assert said == {"shared": (max(9, committed), True)} | ({} if committed else {"g": (9, True)})
+    assert said == {"shared": (max(9, committed), True)} | ({} if committed > 9 else {"g": (9, True)})
 
 
 def test_a_group_that_a_broker_refuses_holds_up_no_other() -> None:

@@ -132,6 +132,7 @@ def test_a_run_that_was_cut_off_is_told_so_far_below_the_last_version(book: Book
         book.prepare("r2", version)
         book.decide("r2", 2, version)
     assert outcomes(book.prepare("r1", 0), book.prepare("r2", 0)) == [("FENCED", 0), ("STALE", 0)]
+    assert outcomes(book.decide("r1", 1, 0), book.decide("r2", 2, 0)) == [("FENCED", 2), ("STALE", 2)]
     assert outcomes(book.prepare("r1", 1)) == [("ALREADY_COMMITTED", 0)], "there is nothing to be added"
 
 
