@@ -8,7 +8,7 @@ leave that out. The query itself says when it is done with the batch.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rmqspark.errors import Busy
 from rmqspark.model import MessageQueue
@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 
     from rmqspark.protocol.bodies.client import LeasedQueue
     from rmqspark.protocol.bodies.txn import TxnDecision
-    from rmqspark.txn.coordinator.events import Pending
+    from rmqspark.txn.coordinator.events import Pending, Transaction
     from rmqspark.txn.coordinator.input_leases import InputLeases
     from rmqspark.txn.coordinator.input_offsets import InputOffsets
+
+_MOST_FOR_OTHERS: Final = 64
 
 
 class Following:
@@ -53,10 +55,15 @@ class Following:
         """Whether there is any under this id."""
         return transactional_id in self._left
 
-    def is_done(self, transactional_id: str, pending: Pending) -> bool:
-        """Whether groups have gone on behind a decision, where those who lease their queues know it."""
-        is_left = pending.version in self._left.get(transactional_id, {})
-        return not is_left and (pending.decision.ownVersion or not self._offsets.is_waiting(pending.decision.inputs))
+    def is_done(self, txn: Transaction, pending: Pending) -> bool:
+        """Whether groups have gone on behind a decision, where those who have their queues know it. Shared groups alone
+        are waited for where many wait already: more are decided then than brokers can be told of."""
+        if pending.version in self._left.get(txn.transactional_id, {}):
+            return False
+        are_many = len(txn.pending) > _MOST_FOR_OTHERS
+        return pending.decision.ownVersion or not self._offsets.is_waiting(
+            pending.decision.inputs, shared_alone=are_many
+        )
 
     async def catch_up(self, transactional_id: str) -> None:
         """Moves the groups of all that was decided under it, in that order, or a later one would be taken back. To be

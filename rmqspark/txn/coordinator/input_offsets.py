@@ -123,10 +123,10 @@ class InputOffsets:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def is_waiting(self, inputs: Iterable[InputRange]) -> bool:
+    def is_waiting(self, inputs: Iterable[InputRange], *, shared_alone: bool = False) -> bool:
         """Whether the brokers of any of these ranges have still to hear of it. Where one could not be told, that counts
         for shared groups alone."""
-        return any(self._is_awaited(each) for each in inputs)
+        return any(self._is_awaited(each) for each in inputs if _is_shared(each) or not shared_alone)
 
     def _is_awaited(self, read: InputRange) -> bool:
         move = self._waiting.get(_place(read))

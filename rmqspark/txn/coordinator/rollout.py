@@ -51,7 +51,7 @@ class Rollout:
         participant: Callable[[str], ParticipantPort],
         clock: Clock,
         flushed: Callable[[], Awaitable[None]],
-        is_followed: Callable[[str, Pending], bool] = lambda transactional_id, pending: True,
+        is_followed: Callable[[Transaction, Pending], bool] = lambda txn, pending: True,
     ) -> None:
         self._ledger = ledger
         self._participant = participant
@@ -143,7 +143,7 @@ class Rollout:
         ]
 
     def _completed(self, txn: Transaction, pending: Pending, outputs: Mapping[str, list[OutputRange]]) -> list[Event]:
-        may_finish = self._is_followed(txn.transactional_id, pending)
+        may_finish = self._is_followed(txn, pending)
         return self._ledger.completed(txn.transactional_id, pending.version, outputs, may_finish=may_finish)
 
     def outputs(self, txn: Transaction, pending: Pending) -> dict[str, list[OutputRange]]:

@@ -512,6 +512,7 @@ def test_a_decision_is_kept_until_a_broker_was_told_once() -> None:
     shared = [InputRange("shared", "t", "b", 0, 0, 9, "m", 1, "r", 1)]
     offsets.want([*plain, *shared, InputRange("g", "t", "a", 0, 0, 9)])
     assert [offsets.is_waiting(each) for each in (plain, shared)] == [True, True]
+    assert [offsets.is_waiting(each, shared_alone=True) for each in (plain, shared)] == [False, True]
     assert not offsets.is_waiting([InputRange("g", "t", "a", 0, 0, 9)])
     asyncio.run(offsets.move())
     assert [offsets.is_waiting(each) for each in (plain, shared)] == [False, True]

@@ -90,7 +90,7 @@ class Nobody:
 
     def want(self, inputs: Any) -> None: ...
 
-    def is_waiting(self, inputs: Any) -> bool:
+    def is_waiting(self, inputs: Any, *, shared_alone: bool = False) -> bool:
         return False
 
     async def listed(self, brokers: Any) -> set[str]:
