@@ -58,12 +58,10 @@ class Following:
     def is_done(self, txn: Transaction, pending: Pending) -> bool:
         """Whether groups have gone on behind a decision, where those who have their queues know it. Shared groups alone
         are waited for where many wait already: more are decided then than brokers can be told of."""
+        decision, are_many = pending.decision, len(txn.pending) > _MOST_FOR_OTHERS
         if pending.version in self._left.get(txn.transactional_id, {}):
             return False
-        are_many = len(txn.pending) > _MOST_FOR_OTHERS
-        return pending.decision.ownVersion or not self._offsets.is_waiting(
-            pending.decision.inputs, shared_alone=are_many
-        )
+        return decision.ownVersion or not self._offsets.is_waiting(decision.inputs, shared_alone=are_many)
 
     async def catch_up(self, transactional_id: str) -> None:
         """Moves the groups of all that was decided under it, in that order, or a later one would be taken back. To be

@@ -228,9 +228,9 @@ class InputOffsets:
 
     def _note_success(self, place: _Place, moved: _Move) -> None:
         """More may have been decided in the meantime."""
-        now = self._waiting[place]
+        now = self._waiting.get(place, moved)
         if now.goal == moved.goal:
-            del self._waiting[place]
+            self._waiting.pop(place, None)
         else:
             self._waiting[place] = now._replace(reached=moved.goal, has_failed=False)
 
