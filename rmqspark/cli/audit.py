@@ -45,7 +45,8 @@ def audit(
     that foreachBatch has not written. What is known of a batch expires with the messages of its time
     (file_reserved_time): of older ones nothing is shown.
 
-    Exit code 0 there are none, 1 there are some, 3 nothing is known of such a query, 4 who knows of it does not answer.
+    Exit code 0 there are none, 1 there are some, or a broker has not confirmed its rows for a minute, 3 nothing is
+    known of such a query, 4 who knows of it does not answer.
 
     Example: rmq audit billing --json
     """
@@ -61,7 +62,7 @@ def audit(
         give_up(error.message, error.hint, exit_code=_NOT_THERE if isinstance(error, NotFound) else _NOT_KNOWN)
     with told_or(_NOT_KNOWN):
         print_json(_document(found)) if as_json else _show(found)
-    if found.findings:
+    if found.findings or found.late:
         raise typer.Exit(_FAULTY)
 
 
@@ -82,7 +83,11 @@ def _show(shown: Proof) -> None:
         f"{counted(len(batches), 'batch', 'batches')} since {time_text(first_ms)}: {_read(batches)}, "
         f"{counted(committed, 'row')} committed; {_total(shown)}."
     )
-    unconfirmed = sum(not batch.completed for batch in batches)
+    unconfirmed = sum(not batch.completed for batch in batches) - len(shown.late)
+    if shown.late:
+        since = time_text(min(batch.decidedAtMs for batch in shown.late))
+        late = counted(len(shown.late), "batch", "batches")
+        print(f"{late} not confirmed by all brokers since {since}: rows are missing there (rmq txn list).")
     if unconfirmed:
         print(f"{counted(unconfirmed, 'batch', 'batches')} not confirmed by all brokers yet; that takes some seconds.")
 
@@ -160,6 +165,7 @@ def _document(shown: Proof) -> dict[str, Any]:
         "findings": [asdict(finding) for finding in shown.findings],
         "resets": [asdict(finding) for finding in shown.resets],
         "unwritten": [asdict(finding) for finding in shown.unwritten],
+        "late": [[batch.transactionalId, batch.version] for batch in shown.late],
         "gaps": shown.missing,
         "duplicates": shown.doubled,
     }

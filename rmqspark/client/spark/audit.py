@@ -9,7 +9,8 @@ is looked at (`tells_inputs`). A queue of a shared group may have been another q
 where that one ended. Where the epoch of a topic rises, its queues are read from elsewhere because somebody wanted that,
 or give their old numbers to other messages: nothing is missing or twice across, and it is told as a reset. Of versions
 that the user numbers a whole one may be missing, because foreachBatch wrote nothing: that is told, and is no gap. Of a
-stream's it is one, and told beside it: the query has written them at least once, or elsewhere, or not at all.
+stream's it is one, and told beside it: the query has written them at least once, or elsewhere, or not at all. A stream
+that was given another transactional id goes on under that where it ended under the one before.
 """
 
 from __future__ import annotations
@@ -73,12 +74,23 @@ def unwritten(batches: Sequence[AuditedBatch]) -> list[Finding]:
 
 def _all(batches: Sequence[AuditedBatch]) -> list[Finding]:
     found = [finding for own in _by_id(batches) for finding in (*_inputs(own), *_outputs(own))]
+    found += [finding for own in _by_stream(batches) for finding in _across_ids(own)]
     return sorted(found, key=lambda finding: (finding.transactional_id, finding.version))
 
 
 def _by_id(batches: Sequence[AuditedBatch]) -> Iterator[list[AuditedBatch]]:
     for transactional_id in dict.fromkeys(batch.transactionalId for batch in batches):
         yield [batch for batch in batches if batch.transactionalId == transactional_id]
+
+
+def _by_stream(batches: Sequence[AuditedBatch]) -> Iterator[list[AuditedBatch]]:
+    """Those that a streaming query's own sink has written, in the order of its batches."""
+    streams: defaultdict[str, list[AuditedBatch]] = defaultdict(list)
+    for batch in batches:
+        if batch.queryId and not batch.ownVersion:
+            streams[batch.queryId].append(batch)
+    for own in streams.values():
+        yield sorted(own, key=lambda batch: (batch.version, batch.decidedAtMs))
 
 
 def messages_in(ranges: Iterable[InputRange]) -> int:
@@ -134,6 +146,19 @@ def _inputs(batches: Sequence[AuditedBatch]) -> Iterator[Finding]:
         for unwritten, messages in passed_over.items():
             story = f"{unwritten} not written here (foreachBatch); messages read in between: {messages}."
             yield Finding(Kind.UNWRITTEN, batch.transactionalId, batch.version, messages, story)
+
+
+def _across_ids(batches: Sequence[AuditedBatch]) -> Iterator[Finding]:
+    """What lies between batches of one stream under different ids."""
+    last: dict[tuple[str, MessageQueue], tuple[str, _Reached]] = {}
+    for batch in batches:
+        for read in batch.inputs:
+            source = read.group, MessageQueue(read.topic, read.brokerName, read.queueId)
+            transactional_id, before = last.get(source, ("", _Reached.by(batch, read, read.fromOffset)))
+            is_next = (before.lease, before.epoch) == (read.lease, read.topicEpoch)
+            if is_next and transactional_id not in ("", batch.transactionalId):
+                yield from _step(batch, "Input", source[1], before.offset, read.fromOffset)
+            last[source] = batch.transactionalId, _Reached.by(batch, read, max(before.offset, read.toOffset))
 
 
 def _unwritten(batch: AuditedBatch, after: int, between: Iterable[AuditedBatch]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rmqspark.client.spark.audit import Finding, findings, resets, unwritten
 from rmqspark.client.spark.queries import check_named, find_query
@@ -15,17 +15,21 @@ from rmqspark.protocol.bodies.txn import AuditedBatch
 if TYPE_CHECKING:
     from rmqspark.client.cluster.cluster_client import ClusterClient
 
+_CONFIRMED_WITHIN_MS: Final = 60_000
+
 
 @dataclass(frozen=True, slots=True)
 class Proof:
     """`findings` are faults. `resets` and `unwritten` are none: what was skipped or read again on purpose, and
-    versions that foreachBatch has not written."""
+    versions that foreachBatch has not written. `late` are batches that some broker has not confirmed for long: until it
+    does, rows of theirs are not readable there."""
 
     query: str
     batches: Sequence[AuditedBatch]
     findings: Sequence[Finding]
     resets: Sequence[Finding]
     unwritten: Sequence[Finding]
+    late: Sequence[AuditedBatch] = ()
 
     @property
     def missing(self) -> int:
@@ -44,7 +48,9 @@ def proof(client: ClusterClient, query: str) -> Proof:
     NotFound where no batch of it was committed exactly-once, or all that is known of them has expired.
     """
     batches = _batches(client, query)
-    return Proof(query, batches, findings(batches), resets(batches), unwritten(batches))
+    long_ago_ms = client.clock.now_ms() - _CONFIRMED_WITHIN_MS
+    late = [batch for batch in batches if not batch.completed and batch.decidedAtMs < long_ago_ms]
+    return Proof(query, batches, findings(batches), resets(batches), unwritten(batches), late)
 
 
 def _batches(client: ClusterClient, query: str) -> list[AuditedBatch]:

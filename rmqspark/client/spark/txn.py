@@ -26,7 +26,7 @@ from rmqspark.protocol.names import stream_transactional_id
 from rmqspark.protocol.rendezvous import chosen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from concurrent.futures import Future
 
     from rmqspark.client.cluster.broker_client import BrokerClient
@@ -135,7 +135,8 @@ def audited_batches(
 ) -> list[AuditedBatch]:
     """The decided versions of a transactional id, or of a query in all its sinks, in their order.
 
-    A coordinator that lost power may tell of a version twice; what it says last counts.
+    A coordinator that lost power may tell of a version twice; what it says last counts. Where two have decided a
+    version, both are told.
     """
     return _audited(client, TxnAuditRequestHeader(_PAGE, transactional_id, query_id))
 
@@ -155,10 +156,17 @@ def _audited(
     on_silent: OnSilent | None = None,
 ) -> list[AuditedBatch]:
     pages = _pages(client, RequestCode.RMQ_TXN_AUDIT, header, AuditedBatches, on_silent)
-    batches = {
-        (each.transactionalId, each.version): each for _, page in pages for each in page.batches if are_wanted(each)
-    }
-    return [batches[key] for key in sorted(batches)]
+    batches: dict[tuple[str, int], dict[str, AuditedBatch]] = defaultdict(dict)
+    for broker_name, page in pages:
+        for each in page.batches:
+            if are_wanted(each):
+                batches[each.transactionalId, each.version][broker_name] = each
+    return [each for key in sorted(batches) for each in _decided_apart(batches[key])]
+
+
+def _decided_apart(told: Mapping[str, AuditedBatch]) -> list[AuditedBatch]:
+    """What coordinators say of one version, each decision once: a copy of a ledger has the same."""
+    return [*{each.decidedAtMs: each for _, each in sorted(told.items())}.values()]
 
 
 def audited_batch(client: ClusterClient, transactional_id: str, version: int) -> AuditedBatch | None:

@@ -37,6 +37,13 @@ GOOD = [batch(0, (0, 5), (0, 5)), batch(1, None, (5, 5)), batch(2, (5, 9), (7, 1
     [
         (GOOD, []),
         ([batch(0, (0, 5), (0, 5)), batch(0, (0, 5), (5, 10), name="U")], []),
+        ([batch(0, (0, 5), (0, 5), numbered=False), batch(1, (5, 9), (5, 9), name="U", numbered=False)], []),
+        ([batch(0, (0, 5), (0, 5), numbered=False), batch(0, (0, 5), (5, 10), name="U", numbered=False)],
+         [(Kind.DUPLICATE, 0, 5, "Input in/a/0, offsets 0 to 4, is in two batches.")]),  # its id was changed
+        ([batch(0, (0, 5), (0, 5), numbered=False), batch(1, (7, 9), (5, 7), name="U", numbered=False)],
+         [(Kind.GAP, 1, 2, "Input in/a/0, offsets 5 to 6, is in no batch.")]),
+        ([batch(0, (0, 5), (0, 5)), batch(0, (0, 5), (5, 10))],  # two coordinators have decided it
+         [(Kind.DUPLICATE, 0, 5, "Input in/a/0, offsets 0 to 4, is in two batches.")]),
         ([batch(0, (0, 5), (0, 5)), batch(1, (7, 9), (5, 7))],
          [(Kind.GAP, 1, 2, "Input in/a/0, offsets 5 to 6, is in no batch.")]),
         ([batch(0, (0, 5), (0, 5)), batch(1, (3, 9), (5, 11))],

@@ -9,6 +9,7 @@ import pytest
 from rmqspark.client.cluster.capabilities import Capabilities
 from rmqspark.client.cluster.known_coordinators import KnownCoordinators
 from rmqspark.client.spark.coordinator import Coordinator, Run, chosen_broker
+from rmqspark.client.spark.proofs import proof
 from rmqspark.client.spark.txn import audited_batches, transactions
 from rmqspark.errors import BrokerNotRegistered, ConnectionLost, NotSupported, ServerFault, Unreachable
 from rmqspark.protocol.bodies.route import BrokerData, ClusterInfo
@@ -16,6 +17,7 @@ from rmqspark.protocol.bodies.txn import AuditedBatch, AuditedBatches, HeldVersi
 from rmqspark.protocol.bodies.txn import TxnStates as States
 from rmqspark.protocol.rendezvous import chosen
 from rmqspark.remoting.response import Response
+from rmqspark.testing.manual_clock import ManualClock
 
 if TYPE_CHECKING:
     import msgspec
@@ -33,6 +35,8 @@ class Cluster:
     """Three masters and a slave; each broker gives its answers one after the other."""
 
     namesrv = "ns:1"
+
+    clock = ManualClock()
 
     def __init__(self, answers: dict[str, list[dict[str, str] | bytes | RmqError]], able: int = 1) -> None:
         self.answers = answers
@@ -175,6 +179,21 @@ def test_listings_of_all_brokers_are_joined() -> None:
     nothing = AuditedBatches().encode()
     cluster = Cluster({"a": [nothing], "b": [told], "c": [nothing]})
     assert [batch.rows for batch in audited_batches(cluster, query_id="q")] == [9]  # type: ignore[arg-type]
+    one, another = AuditedBatch("T", "q", 2, rows=1, decidedAtMs=5), AuditedBatch("T", "q", 2, rows=2, decidedAtMs=6)
+    pages = {name: [AuditedBatches([each]).encode()] for name, each in (("a", one), ("b", another), ("c", one))}
+    both = audited_batches(Cluster(pages), query_id="q")  # type: ignore[arg-type]
+    assert sorted(batch.rows for batch in both) == [1, 2], "decided by two coordinators, and told by a copy of one"
+
+
+def test_what_is_not_confirmed_for_a_minute_is_late() -> None:
+    """Until then it may be under way."""
+    now_ms = Cluster.clock.now_ms()
+    told = [AuditedBatch("T", "q", number, decidedAtMs=now_ms - ago_s * 1_000, completed=done)
+            for number, (ago_s, done) in enumerate([(90, True), (90, False), (30, False)])]  # fmt: skip
+    pages = {"a": [AuditedBatches(told).encode()], "b": [AuditedBatches().encode()], "c": [AuditedBatches().encode()]}
+    found = proof(Cluster(pages), "q")  # type: ignore[arg-type]
+    assert [batch.version for batch in found.late] == [1]
+    assert found.findings == []
 
 
 def test_a_broker_that_is_silent_hides_no_other() -> None:
