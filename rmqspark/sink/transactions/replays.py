@@ -48,13 +48,17 @@ class Replay(NamedTuple):
         return self.is_for_another_topic or rows != (self.now.rows, self.now.checksum)
 
     @property
+    def is_of_other_query_id(self) -> bool:
+        """Whether a streaming query has committed it, and not this one."""
+        return self.recorded.queryId not in ("", self.attempt.query_id)
+
+    @property
     def is_of_another_query(self) -> bool:
         """The number is the same, the batch is not. Where users number versions, the number is the batch; but if it is
         foreachBatch's, other rows under it show that it was another query's."""
-        is_anothers = self.recorded.queryId not in ("", self.attempt.query_id)
         if self.options.version is None:
-            return is_anothers or (self.recorded.ownVersion and self.differs)
-        return is_anothers and self.differs and self.attempt.version == self.attempt.batch_id
+            return self.is_of_other_query_id or (self.recorded.ownVersion and self.differs)
+        return self.is_of_other_query_id and self.differs and self.attempt.version == self.attempt.batch_id
 
     @property
     def is_second_write(self) -> bool:
@@ -84,7 +88,7 @@ def verdict(replay: Replay) -> RmqError | str | None:
     attempt, options, now, recorded = replay
     version = f"Version {attempt.version} of {attempt.transactional_id}"
     if replay.is_of_another_query:
-        who = "write" if recorded.queryId in ("", attempt.query_id) else "query"
+        who = "query" if replay.is_of_other_query_id else "write"
         skipped = f"{version} is another {who}'s and skipped."
         return skipped if options.skip_stale else of_another_query(attempt, recorded)
     if not replay.differs:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rmqspark.txn.coordinator.input_leases import InputLeases
     from rmqspark.txn.coordinator.input_offsets import InputOffsets
 
-_MOST_FOR_OTHERS: Final = 64
+_MOST_FOR_OTHERS: Final = 64  # decisions of one id that are kept until ordinary groups have gone on, too
 
 
 class Following:

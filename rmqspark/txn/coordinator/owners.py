@@ -125,7 +125,7 @@ class Owners:
         return self._past(transactional_id, told)
 
     def require_sole(self, transactional_id: str) -> None:
-        """Raises TwoCoordinators if another broker owns what we own, as was found out last."""
+        """Raises TwoCoordinators if another broker owns what we own, as was found out last. The next look asks anew."""
         self._used[transactional_id] = None
         other = self._others.get(transactional_id)
         if other is None or other in self._peers.retired:
