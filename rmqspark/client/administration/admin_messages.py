@@ -23,11 +23,12 @@ if TYPE_CHECKING:
 
     from rmqspark.client.cluster.broker_client import BrokerClient
     from rmqspark.client.cluster.cluster_client import ClusterClient
-    from rmqspark.model import ReceivedMessage
+    from rmqspark.model import MessageQueue, ReceivedMessage
     from rmqspark.protocol.commands.command import Buffer
     from rmqspark.remoting.response import Response
 
 MOST_ASKED_FOR = (1 << 31) - 1
+_DIGITS_OF_AN_OFFSET = 16  # hexadecimal, at the end of an offset id
 UNIQUE_MATCHES = 32  # RocketMQ's brokers look at that many entries for a unique id
 
 
@@ -75,8 +76,13 @@ def messages_by_key(
 
 
 def in_order(messages: Iterable[ReceivedMessage]) -> list[ReceivedMessage]:
-    """By store time, the oldest first."""
-    return sorted(messages, key=lambda message: (message.store_timestamp_ms, message.queue, message.queue_offset))
+    """By store time, the oldest first; of one millisecond those of one broker as they lie in its log."""
+    return sorted(messages, key=_age)
+
+
+def _age(message: ReceivedMessage) -> tuple[int, str, str, MessageQueue, int]:
+    place_in_log = message.offset_msg_id[-_DIGITS_OF_AN_OFFSET:]
+    return message.store_timestamp_ms, message.queue.broker_name, place_in_log, message.queue, message.queue_offset
 
 
 def _alike(cluster: ClusterClient, roll: RollCall, topic: str, unique_id: str) -> list[ReceivedMessage]:
