@@ -39,8 +39,8 @@ _WINDOW_ENTRIES: Final = 1 << 17  # of all queues together; 20 bytes each, and 3
 
 
 class Wanted(NamedTuple):
-    """The messages of one queue from `start` up to, not including, `end`; of no topic that was made after a deletion
-    later than `topic_deleted_ms`, unless that is None."""
+    """The messages of one queue from `start` up to, not including, `end`; of the topic whose last namesake was deleted
+    at `topic_deleted_ms` (0: none was), of whichever is there if that is None."""
 
     topic: str
     queue_id: int
@@ -163,8 +163,9 @@ class _Chunks:
         return sound
 
     def _are_of_their_topics(self) -> NDArray[np.bool_]:
-        """Of which ranges the topic has not been deleted since they were planned: else the messages may be the next
-        topic's. Looked up after entries were read, for a deletion is noted before its queues are removed."""
+        """Of which ranges the topic is the one that they were planned for. If it has been deleted since, the messages
+        may be the next one's; if these files know less of deletions, as an old copy of the store, the last one's.
+        Looked up after entries were read, for a deletion is noted before its queues are removed."""
         if all(each.topic_deleted_ms is None for each in self._wanted):
             return np.ones(len(self._wanted), np.bool_)
         try:
@@ -195,7 +196,7 @@ class _Chunks:
 
 
 def _is_of_its_topic(wanted: Wanted, deletion: Deletion | None) -> bool:
-    return wanted.topic_deleted_ms is None or deletion is None or deletion.deleted_ms <= wanted.topic_deleted_ms
+    return wanted.topic_deleted_ms in (None, 0 if deletion is None else deletion.deleted_ms)
 
 
 def _has_zeros(records: RecordBatch) -> bool:

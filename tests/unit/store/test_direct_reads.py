@@ -187,6 +187,19 @@ def test_a_topic_made_anew_under_the_reader_is_unread() -> None:
     assert read(bench, Wanted("t", 0, 0, 1, before_ms + 1)) == read(bench, Wanted("t", 0, 0, 1)) == [(0, 0, b"third")]
 
 
+def test_an_old_copy_of_the_store_does_not_give_the_last_topics_messages() -> None:
+    """It has the id of the store, and may lie where its broker says that the store is, on another machine: what it has
+    of a topic that was made anew since is the last one's."""
+    copy = closed(several())
+    assert read(copy, Wanted("t", 0, 0, 1, 1), Wanted("u", 0, 0, 1, 0)) == [Unread(0, 0, 1), (0, 0, b"other0")]
+    bench = several()
+    bench.store.deletions.delete("t")
+    deleted_ms = bench.store.deletions.deleted_ms("t")
+    bench.send("t", 0, b"second")
+    copy = closed(bench)
+    assert read(copy, Wanted("t", 0, 0, 1, deleted_ms + 1)) == [Unread(0, 0, 1)]
+
+
 def test_files_that_expired_are_unread() -> None:
     """A part of the log that retention took is named, in its place, and what is there is read."""
     bench = closed(several())
