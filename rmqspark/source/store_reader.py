@@ -7,6 +7,7 @@ wrote. What is not asked for is not read: times and offsets choose ranges of the
 from __future__ import annotations
 
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +15,10 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from rmqspark.clock import SystemClock
 from rmqspark.errors import StoreError
-from rmqspark.source.loss import DAMAGED, lose
+from rmqspark.source.loss import DAMAGED, DELETED, Fate, lose
 from rmqspark.source.planning.dealing import check_task_size, split
 from rmqspark.source.planning.log_plan import stretches
+from rmqspark.source.planning.planner import range_in
 from rmqspark.source.planning.start import resolve
 from rmqspark.source.planning.stored_queues import StoredQueues
 from rmqspark.source.queue_range import QueueRange
@@ -26,7 +28,7 @@ from rmqspark.source.tasks.direct import limits_of
 from rmqspark.spark_worker import settle
 from rmqspark.store.direct.read import Unread, Wanted, read_ranges
 from rmqspark.store.direct.tails import Tail
-from rmqspark.store.direct.view import StoreView
+from rmqspark.store.direct.view import StoreView, identity_of
 from rmqspark.store.disk_errors import as_store_errors
 from rmqspark.store.posix_files import PosixFileSystem
 from rmqspark.travelling import Travelling
@@ -69,7 +71,8 @@ class RmqStoreReader(Travelling, DataSourceReader):
             by_store: dict[str, list[QueueRange]] = defaultdict(list)
             for queue, start in sorted(starts.items()):
                 if start < ends[queue]:
-                    by_store[queue.broker_name].append(QueueRange(queue, start, ends[queue]))
+                    found = range_in(snapshot.store_of(queue), queue, start, ends[queue])
+                    by_store[queue.broker_name].append(found)
             return [
                 StorePartition(stored.paths[name], tuple(task), stored.tails(part.queue for part in task))
                 for name, ranges in by_store.items()
@@ -83,16 +86,21 @@ class RmqStoreReader(Travelling, DataSourceReader):
 
 
 def read_store(partition: StorePartition, options: SourceOptions, schema: StructType) -> Iterator[Any]:
-    """The Arrow batches of a partition. Raises StoreError where the files cannot be read, and DataLoss."""
+    """The Arrow batches of a partition. Raises StoreError where the files cannot be read or are another store's by now,
+    and DataLoss."""
     columns = columns_of(options.for_tasks, schema, *(wanted.queue for wanted in partition.ranges))
     choice = Choice(options.for_tasks)
-    wanted = [Wanted(queue.topic, queue.queue_id, start, end) for queue, start, end, *_ in partition.ranges]
+    wanted = [
+        Wanted(queue.topic, queue.queue_id, start, end, topic_deleted_ms)
+        for queue, start, end, topic_deleted_ms, _ in partition.ranges
+    ]
     files = PosixFileSystem(partition.path)
     with as_store_errors("read", partition.path, files):
         view = StoreView(files)
     if not view.log.segments:
         raise StoreError(f"There is no store at {partition.path} where this task runs.", hint="Tasks need its files.")
     with view:
+        _check_identity(files, partition)
         late = view.pages_may_come_late  # or never, where a broker died with its machine: checksums tell
         for found in read_ranges(
             view,
@@ -104,10 +112,31 @@ def read_store(partition: StorePartition, options: SourceOptions, schema: Struct
             pages_may_come_late=False,
         ):
             if isinstance(found, Unread):
-                queue, tolerant = partition.ranges[found.number].queue, not options.fail_on_data_loss
-                lose(queue, found.start, found.end, DAMAGED, tolerant=tolerant)
+                planned, tolerant = partition.ranges[found.number], not options.fail_on_data_loss
+                lose(planned.queue, found.start, found.end, _fate(view, planned), tolerant=tolerant)
             else:
                 yield from columns.batches(choice.of(found))
+
+
+def _check_identity(files: PosixFileSystem, partition: StorePartition) -> None:
+    """Raises StoreError where another store has come to the place of the one that was planned for: its offsets are
+    other messages'."""
+    planned = partition.ranges[0].store_id
+    found = identity_of(files)
+    if planned and (found is None or found[0] != planned):
+        raise StoreError(
+            f"At {partition.path} is another store than when this read was planned.",
+            hint="Load it anew: a frame reads what was there at its first action.",
+        )
+
+
+def _fate(view: StoreView, planned: QueueRange) -> Fate:
+    """What has become of messages that the files do not give."""
+    with suppress(OSError, StoreError):
+        deletion = view.deletions().get(planned.queue.topic)
+        if deletion is not None and deletion.deleted_ms > planned.topic_deleted_ms:
+            return DELETED
+    return DAMAGED
 
 
 def _tasks(stored: StoredQueues, ranges: Sequence[QueueRange], options: SourceOptions) -> list[list[QueueRange]]:

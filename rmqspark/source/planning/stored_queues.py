@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from rmqspark.errors import InvalidArgument, TopicNotFound
 from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.names import is_made_by_brokers
+from rmqspark.source.offsets import StoreIdentity
 from rmqspark.source.planning.planner import Snapshot
 from rmqspark.source.positions import check_assigned
 from rmqspark.store.direct.offline import OfflineStore
@@ -50,13 +51,20 @@ class StoredQueues:
         self._opened.close()
 
     def snapshot(self) -> Snapshot:
-        """The end of each subscribed queue. Raises TopicNotFound, or InvalidArgument for a queue that is not there."""
+        """The end of each subscribed queue, and what gives its offsets their meaning. Raises TopicNotFound, or
+        InvalidArgument for a queue that is not there."""
         there = {
             MessageQueue(topic, name, queue_id): store.end((topic, queue_id))
             for name, store in self._stores.items()
             for topic, queue_id in store.queues()
         }
-        return Snapshot({queue: there[queue] for queue in self._wanted(there)}, {})
+        stores = {name: StoreIdentity(*(store.identity or ("", 0))) for name, store in self._stores.items()}
+        wanted = self._wanted(there)
+        deletions_ms = {
+            (topic, name): self._stores[name].deleted_ms(topic)
+            for topic, name in {(queue.topic, queue.broker_name) for queue in wanted}
+        }
+        return Snapshot({queue: there[queue] for queue in wanted}, stores, deletions_ms=deletions_ms)
 
     def begins(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
         """The lowest offset of each of these queues."""

@@ -20,7 +20,7 @@ from rmqspark.store.checkpoint import CHECKPOINT_BYTES, Checkpoint, read_checkpo
 from rmqspark.store.checkpoint import PATH as CHECKPOINT
 from rmqspark.store.deletions import Deletions
 from rmqspark.store.direct.tails import NO_TAILS, Tail, find_tails, with_tail
-from rmqspark.store.direct.view import StoreView, queue_length
+from rmqspark.store.direct.view import StoreView, identity_of, queue_length
 from rmqspark.store.inspection.layout import segment_files
 from rmqspark.store.queues.consume_queue import NO_MESSAGE_SIZE, ConsumeQueue
 from rmqspark.store.queues.consume_queues import DIRECTORY as QUEUES
@@ -47,6 +47,7 @@ class OfflineStore:
     def __init__(self, files: FileSystem, *, is_open: bool) -> None:
         """`is_open` says that another process has it open."""
         found = {queue: segment_files(files, queue_directory(*queue)) for queue in _queues(files)}
+        self.identity = identity_of(files)
         self.view = StoreView(files, queue_length([file for some in found.values() for file in some]))
         self._times = TimeSearch(self.view.log)
         self._checkpoint = _checkpoint_of(files)
@@ -71,6 +72,11 @@ class OfflineStore:
     def queues(self) -> list[Queue]:
         """All there are, also the system's own."""
         return sorted({*self._ends, *self.tails})
+
+    def deleted_ms(self, topic: str) -> int:
+        """When a topic of that name was deleted last; 0 if never."""
+        deletion = self._deletions.get(topic)
+        return deletion.deleted_ms if deletion is not None else 0
 
     def begin(self, queue: Queue) -> int:
         """The first offset that can be read."""

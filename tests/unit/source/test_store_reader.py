@@ -27,7 +27,10 @@ from rmqspark.store.posix_files import PosixFileSystem
 from rmqspark.testing.manual_clock import ManualClock
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
+
+    from pyspark.sql.datasource import InputPartition
 
 CONFIG = StoreConfig(
     mapped_file_size_commit_log=2048, mapped_file_size_consume_queue=400, max_hash_slot_num=50, max_index_num=40,
@@ -133,8 +136,7 @@ def test_only_the_files_of_the_range_are_needed(folder: Path) -> None:
     assert len(logs) > 2
     for log in (logs[0], logs[-1]):
         log.unlink()
-    rows = [row["body"] for part in planned for batch in chosen.read(part) for row in batch.to_pylist()]
-    assert sorted(rows) == [b"broker-a-18", b"broker-a-19"]
+    assert bodies_of(chosen, planned) == [b"broker-a-18", b"broker-a-19"]
 
 
 def test_many_tasks(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,6 +169,45 @@ def test_a_store_whose_broker_was_killed(folder: Path) -> None:
     os_lock.close()  # as if the process had died
     assert read(folder / "broker-c", subscribe="orders") == orders("broker-c")
     assert read(folder / "broker-c", subscribe="bills")[0][4] == b"bills"
+
+
+@pytest.mark.parametrize("tolerant", [False, True])
+def test_a_topic_made_anew_under_a_planned_read(folder: Path, tolerant: bool, caplog: pytest.LogCaptureFixture) -> None:
+    """As where a frame is looked at again: the next topic's messages are not taken for those that were planned."""
+    store = make_store(folder / "broker-c", "bills")
+    store.checkpoint()
+    chosen = reader(folder / "broker-c", failOnDataLoss=str(not tolerant))
+    planned = chosen.partitions()
+    store.deletions.delete("orders")
+    store.append([draft("orders", 0, "another topic's")])
+    store.checkpoint()
+    if not tolerant:
+        with pytest.raises(DataLoss, match="queue orders/broker-c/0, offset.* which was deleted before"):
+            bodies_of(chosen, planned)
+    else:
+        assert bodies_of(chosen, planned) == [b"bills"]
+        assert "went with their topic, which was deleted before they were read" in caplog.text
+    assert [row[4] for row in read(folder / "broker-c")] == [b"bills", b"another topic's"]
+    store.close()
+
+
+def test_another_store_in_the_place_of_the_planned_one(folder: Path) -> None:
+    """What is the same in it, topic, queue and offset, is another message: nothing is read."""
+    chosen = reader(folder / "broker-a", failOnDataLoss="false")
+    planned = chosen.partitions()
+    (folder / "broker-a").rename(folder / "kept")
+    (folder / "broker-b").rename(folder / "broker-a")
+    with pytest.raises(StoreError, match="broker-a is another store than when this read was planned"):
+        bodies_of(chosen, planned)
+    (folder / "broker-a" / "rmqspark.json").unlink()  # as of a store of RocketMQ's
+    (folder / "broker-a" / "rmqspark.json.bak").unlink(missing_ok=True)
+    with pytest.raises(StoreError, match="another store"):
+        bodies_of(chosen, planned)
+    assert len(read(folder / "broker-a")) == ORDERS + 1
+
+
+def bodies_of(chosen: RmqStoreReader, planned: Sequence[InputPartition]) -> list[bytes]:
+    return sorted(row["body"] for part in planned for batch in chosen.read(part) for row in batch.to_pylist())
 
 
 @pytest.mark.parametrize("tolerant", [False, True])
