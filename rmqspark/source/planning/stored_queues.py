@@ -112,11 +112,14 @@ class StoredQueues:
 
 
 def find_stores(directory: Path) -> list[Path]:
-    """The directory itself, or those in it that are stores. Raises InvalidArgument where there are none."""
-    if not directory.is_dir():
-        raise InvalidArgument(f"store: {directory} is no directory.", hint="Tasks look for it on their own machines.")
-    if found := stores_at(directory):
-        return found
+    """The directory itself, or those in it that are stores. Raises InvalidArgument where there are none, StoreError
+    where one may not be looked into."""
+    with as_store_errors("read", directory, PosixFileSystem(directory)):
+        if not directory.is_dir():
+            hint = "Tasks look for it on their own machines."
+            raise InvalidArgument(f"store: {directory} is no directory.", hint=hint)
+        if found := stores_at(directory):
+            return found
     raise InvalidArgument(f"store: {directory} is no store, and none of the directories in it is one.")
 
 

@@ -8,7 +8,8 @@ and a few figures for each queue.
 
 from __future__ import annotations
 
-from contextlib import closing
+import os
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Final
 
 from rmqspark.errors import StoreError
@@ -53,6 +54,7 @@ _OPEN_FILES: Final = 64
 _CHUNK_BYTES: Final = 1 << 20
 _MULTI_DISPATCH_PREFIX: Final = "%LMQ%"  # RocketMQ's queues of messages that are stored under another topic
 _MOST_HOMELESS: Final = 10_000
+_OF_THE_DISK: Final = "lost+found"  # at the root of a file system, for its owner's eyes only
 _USUAL_DELAYS: Final = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 
 
@@ -63,10 +65,18 @@ def is_store(files: FileSystem) -> bool:
 
 
 def stores_at(directory: Path) -> list[Path]:
-    """The directory itself, or else those in it that are stores. OSError where it is none."""
-    if is_store(PosixFileSystem(directory)):
+    """The directory itself, or else those in it that are stores. OSError where it is none, or where one may not be
+    looked into: it could be a store, and be missed without a word."""
+    if _is_store_at(directory):
         return [directory]
-    return [path for path in sorted(directory.iterdir()) if path.is_dir() and is_store(PosixFileSystem(path))]
+    within = [path for path in sorted(directory.iterdir()) if path.is_dir() and path.name != _OF_THE_DISK]
+    return [path for path in within if _is_store_at(path)]
+
+
+def _is_store_at(path: Path) -> bool:
+    with suppress(FileNotFoundError):
+        os.stat(path / LOG)  # unlike `exists` it does not take for absent what it may not see
+    return is_store(PosixFileSystem(path))
 
 
 def is_in_use(files: PosixFileSystem) -> bool:

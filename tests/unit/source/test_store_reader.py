@@ -5,6 +5,10 @@ from __future__ import annotations
 import gc
 import json
 import logging
+import os
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -27,8 +31,7 @@ from rmqspark.store.posix_files import PosixFileSystem
 from rmqspark.testing.manual_clock import ManualClock
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+    from collections.abc import Iterator, Sequence
 
     from pyspark.sql.datasource import InputPartition
 
@@ -99,6 +102,34 @@ def test_a_folder_of_stores(folder: Path) -> None:
     assert read(folder) == sorted(orders("broker-a") + orders("broker-b") + bills)
     assert read(folder / "broker-b", subscribe="bills") == bills[1:]
     assert read(folder, subscribe="%RETRY%g")[0][1] == "%RETRY%g"
+
+
+def test_a_directory_that_may_not_be_looked_into() -> None:
+    """It may be a store: that it is not read is said, not passed over. A file system's own is none."""
+    with as_nobody(), TemporaryDirectory() as parent:
+        folder = Path(parent)
+        for name in ("broker-a", "broker-b"):
+            make_store(folder / name).close()
+        (folder / "lost+found").mkdir(mode=0)
+        assert {row[0] for row in read(folder)} == {"broker-a", "broker-b"}
+        (folder / "broker-b").chmod(0)
+        for path in (folder, folder / "broker-b"):
+            with pytest.raises(StoreError, match="cannot be read: .*Permission denied: '.*broker-b/commitlog'"):
+                read(path)
+        assert {row[0] for row in read(folder / "broker-a")} == {"broker-a"}
+        (folder / "broker-b").chmod(0o700)
+
+
+@contextmanager
+def as_nobody() -> Iterator[None]:
+    """Without the rights of root, who may read everything."""
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(user)
 
 
 def test_a_topic_with_a_percent_sign_is_as_any_other(tmp_path: Path) -> None:
