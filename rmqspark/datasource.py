@@ -77,7 +77,9 @@ class RmqDataSource(DataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         from rmqspark.sink.writer import RmqStreamWriter, check_write
+        from rmqspark.source.catalog_tables import check_insert
 
+        check_insert(schema, self.options)
         return RmqStreamWriter(check_write(schema, self.options, overwrite, streaming=True))
 
 

@@ -69,7 +69,8 @@ def check_insert(schema: StructType, given: Mapping[str, str]) -> None:
     if _held(schema) and _FOR_AN_INSERT.isdisjoint(name.lower() for name in given):
         raise NotSupported(
             "Spark gives a write none of its table's options.",
-            hint="Name them: INSERT INTO t WITH (namesrv '…', topic 'orders') …, or insert into a temporary view.",
+            hint="Name them: INSERT INTO t WITH (namesrv '…', topic 'orders') …, of a stream .option(\"topic\", …); or "
+            "insert into a temporary view.",
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql.types import StructType
 
+from rmqspark.datasource import RmqDataSource
 from rmqspark.errors import InvalidArgument, NotSupported, RmqError
 from rmqspark.source.catalog_tables import check_insert, is_catalog_table, table_columns, with_options_of_table
 from rmqspark.source.options import SourceOptions
@@ -134,6 +135,10 @@ def test_an_insert_says_where_to(given: dict[str, str]) -> None:
     """Whose options they are that stand in the columns of a write cannot be told, so it goes by its own."""
     with pytest.raises(RmqError, match="Name them: INSERT INTO t WITH"):
         check_insert(made_with(ORDERS), given)
+    with pytest.raises(RmqError, match="Name them: INSERT INTO t WITH"):
+        RmqDataSource(dict(given)).writer(made_with(ORDERS), overwrite=False)
+    with pytest.raises(RmqError, match="Name them: INSERT INTO t WITH"):  # else it would go back to where it is from
+        RmqDataSource(dict(given)).streamWriter(made_with(ORDERS), overwrite=False)
 
 
 @pytest.mark.parametrize("given", [{"topic": "t"}, {"Path": "t"}, {"nameServer": "h:1"}])
