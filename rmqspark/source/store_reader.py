@@ -110,6 +110,7 @@ def read_store(partition: StorePartition, options: SourceOptions, schema: Struct
             partition.tails,
             check_crc=late,
             pages_may_come_late=False,
+            nobody_else_has_them=True,
         ):
             if isinstance(found, Unread):
                 planned, tolerant = partition.ranges[found.number], not options.fail_on_data_loss

@@ -5,8 +5,8 @@ for each. Each queue is a *lane*: its entries come a window at a time, and what 
 first lane would have to be refilled. Memory is bounded by the windows, however long the ranges are.
 
 An entry that cannot be (zeros, where the broker has not written it yet; bytes of a damaged file) ends its lane: what is
-left of it is `unread`, and somebody else's to get. Lost and blank entries stand for no message and are stepped over, as
-the broker does.
+left of it is `unread`, and somebody else's to get. Where there is nobody else it is stepped over and leaves a gap. Lost
+and blank entries stand for no message, and are stepped over without one, as the broker does.
 """
 
 from __future__ import annotations
@@ -60,12 +60,21 @@ _NOTHING: Final = Block(*(np.empty(0, np.int64) for _ in range(4)))
 
 class Lane:
     """The entries [start, end) of one queue that fit the tags. `unread` is where they cannot be gone on with, in this
-    process; `end` if that is nowhere."""
+    process; `end` if that is nowhere. `gaps` are what was stepped over, if it `steps_over`."""
 
     def __init__(
-        self, number: int, queue: EntrySource | None, start: int, end: int, wanted: NDArray[np.int32] | None
+        self,
+        number: int,
+        queue: EntrySource | None,
+        start: int,
+        end: int,
+        wanted: NDArray[np.int32] | None,
+        *,
+        steps_over: bool = False,
     ) -> None:
         self.number = number
+        self.gaps: list[tuple[int, int]] = []
+        self._steps_over = steps_over
         self.end = end
         self.unread = end if queue is not None else start
         self._queue = queue
@@ -99,10 +108,21 @@ class Lane:
             self.unread = self._at
             return
         possible = _count_possible(entries, segment_bytes)
-        if possible < count:
+        if possible < count and not self._steps_over:
             self.unread = self._at + possible
+        elif possible == 0:
+            self._step_over(entries, segment_bytes)
+            return
         self._pending = self._messages(entries[:possible])
         self._at += possible
+
+    def _step_over(self, entries: Entries, segment_bytes: int) -> None:
+        """To the next entry that could be; the first of these could not."""
+        could_be = _are_possible(entries, segment_bytes)
+        passed = int(could_be.argmax()) or len(entries)
+        start = self.gaps.pop()[0] if self.gaps and self.gaps[-1][1] == self._at else self._at
+        self._at += passed
+        self.gaps.append((start, self._at))
 
     def _messages(self, entries: Entries) -> Block:
         sizes = entries["size"].astype(np.int64)
@@ -131,10 +151,16 @@ def in_log_order(lanes: Sequence[Lane], *, window: int, segment_bytes: int) -> I
 
 
 def _count_possible(entries: Entries, segment_bytes: int) -> int:
-    """How many entries from the first on could be: a record in one file of the log, none before the one before it."""
-    physical_offsets, sizes = entries["physical_offset"].astype(np.int64), entries["size"].astype(np.int64)
-    room = np.minimum(segment_bytes - physical_offsets % segment_bytes, MAX_FRAME_BYTES)  # as it was sent in one
-    possible = (sizes == NO_MESSAGE_SIZE) | ((sizes >= MIN_RECORD_BYTES) & (sizes <= room))
-    possible &= physical_offsets >= 0
+    """How many entries from the first on could be, none before the one before it."""
+    physical_offsets, possible = entries["physical_offset"].astype(np.int64), _are_possible(entries, segment_bytes)
     possible[1:] &= physical_offsets[1:] >= physical_offsets[:-1]
     return len(entries) if possible.all() else int(possible.argmin())
+
+
+def _are_possible(entries: Entries, segment_bytes: int) -> NDArray[np.bool_]:
+    """Which entries could be, each for itself: a record in one file of the log."""
+    physical_offsets, sizes = entries["physical_offset"].astype(np.int64), entries["size"].astype(np.int64)
+    room = np.minimum(segment_bytes - physical_offsets % segment_bytes, MAX_FRAME_BYTES)  # as it was sent in one
+    possible: NDArray[np.bool_] = (sizes == NO_MESSAGE_SIZE) | ((sizes >= MIN_RECORD_BYTES) & (sizes <= room))
+    possible &= physical_offsets >= 0
+    return possible

@@ -11,14 +11,16 @@ Nothing is changed, and no lock is taken.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
 
-from rmqspark.errors import StoreError
+from rmqspark.errors import DamagedFile, StoreError
 from rmqspark.protocol.names import may_be_topic
 from rmqspark.protocol.records.record import MIN_RECORD_BYTES, SIZE_MAGIC_PLACE
 from rmqspark.store.checkpoint import CHECKPOINT_BYTES, Checkpoint, read_checkpoint
 from rmqspark.store.checkpoint import PATH as CHECKPOINT
 from rmqspark.store.deletions import Deletions
+from rmqspark.store.direct.holes import end_below, is_hole, with_holes
 from rmqspark.store.direct.tails import NO_TAILS, Tail, find_tails, with_tail
 from rmqspark.store.direct.view import StoreView, identity_of, queue_length
 from rmqspark.store.inspection.layout import segment_files
@@ -30,7 +32,7 @@ from rmqspark.store.reading.time_search import TimeSearch
 from rmqspark.store.recovery.run_marker import read_last_run
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from types import TracebackType
     from typing import Self
 
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 
 Queue = tuple[str, int]
 """Topic and queue id."""
+_LARGEST_HOLE: Final = 1 << 36  # bytes between two files of a queue: 3.4 billion entries
 
 
 class OfflineStore:
@@ -88,8 +91,8 @@ class OfflineStore:
         return self.tails[queue].end if queue in self.tails else self._ends[queue]
 
     def source(self, queue: Queue) -> EntrySource | None:
-        """The queue's entries."""
-        return with_tail(self._queues.get(queue), self.tails.get(queue))
+        """The queue's entries; zeros where its files lack them."""
+        return with_tail(with_holes(self._queues.get(queue)), self.tails.get(queue))
 
     def offset_at(self, queue: Queue, timestamp_ms: int) -> int:
         """The first message stored then or later; the end if there is none. As the broker finds it."""
@@ -104,7 +107,7 @@ class OfflineStore:
 
     def _load(self, topic: str, queue_id: int) -> ConsumeQueue:
         queue = self.view.queue(topic, queue_id)
-        if queue is None:
+        if queue is None or any(end - start > _LARGEST_HOLE for start, end in _holes(queue)):
             directory = queue_directory(topic, queue_id)
             raise StoreError(f"The files in {directory} cannot be made out: lengths and names contradict each other.")
         self._find_end(queue, self.view.log.end_offset)
@@ -113,7 +116,7 @@ class OfflineStore:
     def _find_end(self, queue: ConsumeQueue, physical_offset: int) -> None:
         """Ends the queue behind its last entry for a message below a place. RocketMQ leaves entries behind the end
         that an earlier run of it had written; they lead to no record."""
-        queue.find_end_below(physical_offset)
+        queue.max_offset = end_below(queue, physical_offset)
         self._find_begin(queue)
         end = queue.max_offset
         while end > queue.min_offset and not self._has_message(queue, end - 1):
@@ -121,7 +124,12 @@ class OfflineStore:
         queue.max_offset = end
 
     def _find_begin(self, queue: ConsumeQueue) -> None:
-        queue.follow_log_start(self.view.log.min_offset)
+        with suppress(DamagedFile):
+            queue.follow_log_start(self.view.log.min_offset)
+        if is_hole(
+            queue, queue.min_offset - 1
+        ):  # it misled the search: rather what has expired is missed than the rest
+            queue.min_offset = queue.first_offset
         self._left_over.hide(queue)
 
     def _leave_out_deleted(self) -> None:
@@ -129,10 +137,10 @@ class OfflineStore:
         self._ends = {name: queue.max_offset for name, queue in self._queues.items()}
 
     def _has_message(self, queue: ConsumeQueue, offset: int) -> bool:
-        physical_offset, size, _ = queue.entry(offset)
-        if size == NO_MESSAGE_SIZE:
-            return True  # it was lost, and keeps its place
         try:
+            physical_offset, size, _ = queue.entry(offset)
+            if size == NO_MESSAGE_SIZE:
+                return True  # it was lost, and keeps its place
             head = self.view.log.segments.read(physical_offset, MIN_RECORD_BYTES)
         except (OSError, StoreError):
             return False
@@ -146,7 +154,7 @@ class OfflineStore:
                 max(log.min_offset, place) for place in (checkpoint.recovery_offset, checkpoint.watermark)
             )
             for queue in found:
-                queue.find_end_below(start)
+                queue.max_offset = end_below(queue, start)
                 self._find_begin(queue)
         else:
             start = watermark = max([log.min_offset, *(queue.end_physical_offset() for queue in found)])
@@ -161,6 +169,10 @@ class OfflineStore:
         if int(entry["size"]) == NO_MESSAGE_SIZE:
             return -1
         return self._times.store_time_of(int(entry["physical_offset"]))
+
+
+def _holes(queue: ConsumeQueue) -> Iterator[tuple[int, int]]:
+    return queue.segments.gaps_below(queue.segments.capacity_end)
 
 
 def _queues(files: FileSystem) -> list[Queue]:

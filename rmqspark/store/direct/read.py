@@ -20,6 +20,7 @@ import numpy as np
 from rmqspark.errors import RecordError, StoreError
 from rmqspark.protocol.buffers.spans import equal_to
 from rmqspark.protocol.records.record_batch import RecordBatch
+from rmqspark.store.direct.holes import with_holes
 from rmqspark.store.direct.lanes import Lane, in_log_order
 from rmqspark.store.direct.tails import NO_TAILS, with_tail
 from rmqspark.store.reading.collect import Collector
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     from rmqspark.protocol.buffers.spans import Bytes
     from rmqspark.store.deletions import Deletion
-    from rmqspark.store.direct.lanes import Block
+    from rmqspark.store.direct.lanes import Block, EntrySource
     from rmqspark.store.direct.tails import Tail
     from rmqspark.store.direct.view import StoreView
 
@@ -73,21 +74,29 @@ def read_ranges(
     *,
     check_crc: bool,
     pages_may_come_late: bool,
+    nobody_else_has_them: bool = False,
 ) -> Iterator[RecordBatch | Unread]:
     """The messages of these ranges in log order, so each queue's in its own. Tags are tested by their hash only.
 
     Records are valid until the next piece is asked for. `tails` are entries that queues lack in their files.
-    With `check_crc` bodies must have their checksums; with `pages_may_come_late` properties must have no zeros.
+    With `check_crc` bodies must have their checksums; with `pages_may_come_late` properties must have no zeros. If
+    `nobody_else_has_them`, for there is no broker, entries that cannot be do not hide those behind them.
     """
     codes = None if tag_codes is None else np.fromiter(tag_codes, np.int64, len(tag_codes)).astype(np.int32)
+
+    def source(topic: str, queue_id: int) -> EntrySource | None:
+        queue = view.queue(topic, queue_id)
+        return with_tail(with_holes(queue) if nobody_else_has_them else queue, tails.get((topic, queue_id)))
+
     lanes = [
-        Lane(number, with_tail(view.queue(topic, queue_id), tails.get((topic, queue_id))), start, end, codes)
+        Lane(number, source(topic, queue_id), start, end, codes, steps_over=nobody_else_has_them)
         for number, (topic, queue_id, start, end, _) in enumerate(wanted)
     ]
     chunks = _Chunks(view, wanted, limits, check_crc=check_crc, pages_may_come_late=pages_may_come_late)
     for block in in_log_order(lanes, window=_WINDOW_ENTRIES, segment_bytes=view.log.segment_bytes):
         yield from chunks.of(block)
     for lane in lanes:
+        yield from (Unread(lane.number, start, end) for start, end in lane.gaps)
         if lane.unread < lane.end:
             yield Unread(lane.number, lane.unread, lane.end)
 

@@ -31,7 +31,7 @@ from rmqspark.store.posix_files import PosixFileSystem
 from rmqspark.testing.manual_clock import ManualClock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from pyspark.sql.datasource import InputPartition
 
@@ -257,6 +257,67 @@ def test_damage(folder: Path, tolerant: bool, caplog: pytest.LogCaptureFixture) 
         found = read(folder / "broker-a", subscribe="orders", failOnDataLoss="false")
     assert found == [row for row in orders("broker-a") if row[4] != b"broker-a-4"]
     assert "what is missing is skipped" in caplog.text
+
+
+def zeros(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:100] + bytes(20) + file.read_bytes()[120:])
+
+
+def garbage(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:100] + b"\x7e" * 20 + file.read_bytes()[120:])
+
+
+def cut_short(file: Path) -> None:
+    os.truncate(file, 100)
+
+
+@pytest.mark.parametrize(
+    ("damage", "lost"),
+    [(zeros, range(25, 26)), (garbage, range(25, 26)), (cut_short, range(25, 40)), (Path.unlink, range(20, 40))],
+)
+@pytest.mark.parametrize("once_planned", [False, True])
+def test_what_a_queue_lacks_hides_nothing_behind_it(
+    damage: Callable[[Path], None], lost: range, once_planned: bool, folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """There is no broker to ask for it: an entry, or a file of them, is missing, and is told and counted."""
+    make_store(folder / "broker-c", *["long"] * 60).close()
+    chosen, strict = (reader(folder / "broker-c", subscribe="long", failOnDataLoss=word) for word in ("false", "true"))
+    planned = chosen.partitions()
+    damage(folder / "broker-c" / "consumequeue" / "long" / "0" / f"{400:020d}")
+    if not once_planned:
+        planned = chosen.partitions()
+    assert offsets_of(chosen, planned) == sorted(set(range(60)) - set(lost))
+    with pytest.raises(DataLoss, match=f"{len(lost)} messages? of queue long/broker-c/0, offsets? {lost[0]}"):
+        offsets_of(strict, planned)
+    assert f"{len(lost)} message" in caplog.text
+
+
+@pytest.mark.parametrize("damage", [lambda file: file.write_bytes(bytes(400)), Path.unlink], ids=["zeros", "gone"])
+@pytest.mark.parametrize("file", range(2, 6))
+@pytest.mark.parametrize("expired", [0, 6])
+def test_a_hole_ends_no_queue(damage: Callable[[Path], None], file: int, expired: int, folder: Path) -> None:
+    """Wherever it is, and whatever has expired: where the queue begins and ends is not where a search comes upon it."""
+    make_store(folder / "broker-c", *["long"] * 140).close()
+    for log in sorted((folder / "broker-c" / "commitlog").iterdir())[:expired]:
+        log.unlink()
+    whole = {row[3] for row in read(folder / "broker-c", subscribe="long")}
+    damage(folder / "broker-c" / "consumequeue" / "long" / "0" / f"{400 * file:020d}")
+    chosen = reader(folder / "broker-c", subscribe="long", failOnDataLoss="false")
+    assert offsets_of(chosen, chosen.partitions()) == sorted(whole - set(range(20 * file, 20 * file + 20)))
+
+
+def test_retention_takes_no_more_than_its_files(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A broker that has the store open deletes the first file of a queue under the read: the others are read."""
+    make_store(folder / "broker-c", *["long"] * 60).close()
+    chosen = reader(folder / "broker-c", subscribe="long", failOnDataLoss="false")
+    planned = chosen.partitions()
+    (folder / "broker-c" / "consumequeue" / "long" / "0" / ("0" * 20)).unlink()
+    assert offsets_of(chosen, planned) == list(range(20, 60))
+    assert "20 messages of queue long/broker-c/0, offsets 0 to 19, are damaged or gone" in caplog.text
+
+
+def offsets_of(chosen: RmqStoreReader, planned: Sequence[InputPartition]) -> list[int]:
+    return sorted(row["queueOffset"] for part in planned for batch in chosen.read(part) for row in batch.to_pylist())
 
 
 def test_mistakes(folder: Path, tmp_path: Path) -> None:

@@ -185,6 +185,16 @@ def test_times_lead_to_offsets_as_in_the_broker(how: str) -> None:
         assert [store.offset_at(queue, time) for time in times for queue in queues] == expected
 
 
+def test_a_file_that_is_far_from_all_others_is_no_queues() -> None:
+    """What is between them would be gone through."""
+    bench = filled()
+    bench.store.close()
+    far = 60 << 60
+    bench.files.open(f"consumequeue/t/1/{far:020d}", create=True).truncate(60)
+    with pytest.raises(StoreError, match=r"The files in consumequeue/t/1 cannot be made out"):
+        OfflineStore(bench.files, is_open=False)
+
+
 def test_queues_that_contradict_each_other_are_an_error() -> None:
     """None is left out in silence."""
     bench = filled()
