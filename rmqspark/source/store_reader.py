@@ -74,7 +74,7 @@ class RmqStoreReader(Travelling, DataSourceReader):
                     found = range_in(snapshot.store_of(queue), queue, start, ends[queue])
                     by_store[queue.broker_name].append(found)
             return [
-                StorePartition(stored.paths[name], tuple(task), stored.tails(part.queue for part in task))
+                StorePartition(stored.paths[name], tuple(task), stored.tails(task))
                 for name, ranges in by_store.items()
                 for task in _tasks(stored, ranges, options)
             ]

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from rmqspark.source.queue_range import QueueRange
     from rmqspark.source.subscription import Subscription
     from rmqspark.store.direct.lanes import EntrySource
     from rmqspark.store.direct.tails import Tail
@@ -92,10 +93,15 @@ class StoredQueues:
         """The entries of a queue."""
         return self._stores[queue.broker_name].source((queue.topic, queue.queue_id))
 
-    def tails(self, queues: Iterable[MessageQueue]) -> dict[tuple[str, int], Tail]:
-        """The entries that queues of one store lack in their files."""
-        wanted = [(self._stores[queue.broker_name].tails, (queue.topic, queue.queue_id)) for queue in queues]
-        return {queue: tails[queue] for tails, queue in wanted if queue in tails}
+    def tails(self, task: Iterable[QueueRange]) -> dict[tuple[str, int], Tail]:
+        """The entries of these ranges, in queues of one store, that the queues lack in their files."""
+        found: dict[tuple[str, int], Tail] = {}
+        for wanted in task:
+            name = wanted.queue.topic, wanted.queue.queue_id
+            tail = self._stores[wanted.queue.broker_name].tails.get(name)
+            if tail is not None and tail.start < wanted.end:
+                found[name] = tail.within(wanted.start, wanted.end)
+        return found
 
     def _wanted(self, there: Collection[MessageQueue]) -> set[MessageQueue]:
         subscription = self._subscription

@@ -2,7 +2,8 @@
 
 Three states of a store, told by its files alone:
 
-- closed: queues are complete, and end behind their last entry that leads to a record;
+- closed: queues are complete, and end behind their last entry that leads to a record, unless the checkpoint says that
+  there were more: these are found in the log, or missing in it;
 - open in another process: the same; its newest messages, 256 of a queue at most, may be in that process's memory alone;
 - neither, for its broker was killed: what the queues lack is found in the log (`tails.py`).
 
@@ -57,11 +58,16 @@ class OfflineStore:
         self._deletions = Deletions(files)
         if not self._checkpoint.is_sealed:
             self._deletions.distrust_places()
+        was_closed = not is_open and read_last_run(files).was_closed
         self._left_over = LeftOver(self._deletions, self.view.log, self._times)
         self._queues = {queue: self._load(*queue) for queue, some in found.items() if some}
+        is_incomplete = was_closed and self._checkpoint.is_sealed and self._lacks_entries()
+        if is_incomplete:
+            self._believe_queues()
+            is_incomplete = self._lacks_entries()
         self._leave_out_deleted()
         self.tails: Mapping[Queue, Tail] = NO_TAILS
-        if not (is_open or read_last_run(files).was_closed):
+        if is_incomplete or not (is_open or was_closed):
             self._find_tails()
 
     def __enter__(self) -> Self:
@@ -132,6 +138,17 @@ class OfflineStore:
             queue.min_offset = queue.first_offset
         self._left_over.hide(queue)
 
+    def _believe_queues(self) -> None:
+        """Ends queues behind their last entry, though it may lead nowhere: the end of the log is gone, and who reads is
+        to be told what was in it."""
+        for queue in self._queues.values():
+            queue.max_offset = end_below(queue, max(self.view.log.end_offset, self._checkpoint.watermark))
+            self._find_begin(queue)
+
+    def _lacks_entries(self) -> bool:
+        """Whether a queue, or a part of one, is missing that there was at the checkpoint. As recovery tells it."""
+        return sum(queue.max_offset for queue in self._queues.values()) < self._checkpoint.entries_total
+
     def _leave_out_deleted(self) -> None:
         self._queues = {name: queue for name, queue in self._queues.items() if not self._left_over.is_all_of(queue)}
         self._ends = {name: queue.max_offset for name, queue in self._queues.items()}
@@ -156,6 +173,8 @@ class OfflineStore:
             for queue in found:
                 queue.max_offset = end_below(queue, start)
                 self._find_begin(queue)
+            if self._lacks_entries():
+                start = log.min_offset
         else:
             start = watermark = max([log.min_offset, *(queue.end_physical_offset() for queue in found)])
         self._leave_out_deleted()

@@ -43,6 +43,11 @@ class Tail(NamedTuple):
     def end(self) -> int:
         return self.start + len(self.entries) // ENTRY_BYTES
 
+    def within(self, start: int, end: int) -> Tail:
+        """What a reader of [start, end) needs of it."""
+        first = max(self.start, start)
+        return Tail(first, self.entries[(first - self.start) * ENTRY_BYTES : max(0, end - self.start) * ENTRY_BYTES])
+
 
 NO_TAILS: Final[Mapping[tuple[str, int], Tail]] = {}
 

@@ -6,6 +6,7 @@ import gc
 import json
 import logging
 import os
+import shutil
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -304,6 +305,31 @@ def test_a_hole_ends_no_queue(damage: Callable[[Path], None], file: int, expired
     damage(folder / "broker-c" / "consumequeue" / "long" / "0" / f"{400 * file:020d}")
     chosen = reader(folder / "broker-c", subscribe="long", failOnDataLoss="false")
     assert offsets_of(chosen, chosen.partitions()) == sorted(whole - set(range(20 * file, 20 * file + 20)))
+
+
+@pytest.mark.parametrize("was_killed", [False, True])
+@pytest.mark.parametrize("missing", [f"long/0/{800:020d}", "long"])
+def test_a_queue_that_lacks_its_end_is_completed(missing: str, was_killed: bool, folder: Path) -> None:
+    """As by the next start of the broker: the checkpoint says that there was more, and the log has it."""
+    make_store(folder / "broker-c", *["long"] * 60, "bills").close()
+    if was_killed:
+        (folder / "broker-c" / "abort").write_text("1")
+    path = folder / "broker-c" / "consumequeue" / missing
+    path.unlink() if path.is_file() else shutil.rmtree(path)
+    assert [row[3] for row in read(folder / "broker-c", subscribe="long")] == list(range(60))
+    assert len(read(folder / "broker-c")) == ORDERS + 60 + 1
+    parts = reader(folder / "broker-c", subscribe="long", maxRecordsPerPartition="7").partitions()
+    assert all(len(tail.entries) <= 7 * 20 for part in parts for tail in part.tails.values())  # type: ignore[attr-defined]
+    assert len(read(folder / "broker-c", subscribe="long", maxRecordsPerPartition="7")) == 60
+
+
+def test_a_store_that_lacks_the_end_of_its_log_says_so(folder: Path) -> None:
+    """A copy that was cut short, say: the queues know of what is missing."""
+    store = folder / "broker-a"
+    sorted((store / "commitlog").iterdir())[-1].unlink()
+    with pytest.raises(DataLoss, match="queue orders/broker-a/[01], offsets .* are damaged or gone"):
+        read(store, subscribe="orders")
+    assert 0 < len(read(store, subscribe="orders", failOnDataLoss="false")) < ORDERS
 
 
 def test_retention_takes_no_more_than_its_files(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
