@@ -132,9 +132,8 @@ class OfflineStore:
     def _find_begin(self, queue: ConsumeQueue) -> None:
         with suppress(DamagedFile):
             queue.follow_log_start(self.view.log.min_offset)
-        if is_hole(
-            queue, queue.min_offset - 1
-        ):  # it misled the search: rather what has expired is missed than the rest
+        # A hole there has misled the search: rather what has expired is missed than the rest.
+        if is_hole(queue, queue.min_offset - 1):
             queue.min_offset = queue.first_offset
         self._left_over.hide(queue)
 
