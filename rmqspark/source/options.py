@@ -210,11 +210,11 @@ def _start(values: Mapping[str, Any], streaming: bool) -> Position:
 
 
 def _retry(values: Mapping[str, Any], streaming: bool) -> RetryPolicy:
-    """What the user says of it holds as it stands."""
-    retries, interval_ms = values.get("fetchOffset.numRetries"), values.get("fetchOffset.retryIntervalMs")
-    if retries is None and interval_ms is None:
-        return RetryPolicy(for_ms=STREAM_PATIENCE_MS if streaming else None)
-    return RetryPolicy(3 if retries is None else retries, 200 if interval_ms is None else interval_ms)
+    """How many tries the user says, that many there are; a pause alone says nothing of for how long."""
+    retries, interval_ms = values.get("fetchOffset.numRetries"), values.get("fetchOffset.retryIntervalMs", 200)
+    if retries is None:
+        return RetryPolicy(interval_ms=interval_ms, for_ms=STREAM_PATIENCE_MS if streaming else None)
+    return RetryPolicy(retries, interval_ms)
 
 
 def _limits(values: Mapping[str, Any]) -> Limits:

@@ -8,6 +8,7 @@ import pytest
 
 from rmqspark.client.cluster.patience import Patience, patiently
 from rmqspark.errors import BrokerNotRegistered, ConnectionLost, RmqError, TopicNotFound
+from rmqspark.source.retry import RetryPolicy
 from rmqspark.testing.manual_clock import ManualClock
 
 AWAY = ConnectionLost("It is away.", address="a")
@@ -51,6 +52,24 @@ def test_tries_end_by_number_or_by_time(patience: Patience, takes_ms: int, betwe
     attempts = Attempts(clock, AWAY, takes_ms=takes_ms)
     with pytest.raises(ConnectionLost, match="It is away"):
         patiently(attempts, patience, clock)
+    assert attempts.pauses_ms == between_ms
+
+
+@pytest.mark.parametrize(
+    ("retry", "between_ms"),
+    [
+        (RetryPolicy(for_ms=14_000), [200, 1000, 5000, 5000, 5000]),
+        (RetryPolicy(interval_ms=50, for_ms=10_000), [50, 250, 1250, 5000, 5000]),
+        (RetryPolicy(interval_ms=0, for_ms=10_000), [0, 0, 0, 5000, 5000]),
+    ],
+    ids=repr,
+)
+def test_a_query_that_runs_grows_calm(retry: RetryPolicy, between_ms: list[int]) -> None:
+    """However soon it first tries again: what has been away for seconds is not asked for a minute without a pause."""
+    clock = ManualClock()
+    attempts = Attempts(clock, AWAY)
+    with pytest.raises(ConnectionLost):
+        patiently(attempts, retry.under_way, clock)
     assert attempts.pauses_ms == between_ms
 
 
