@@ -192,8 +192,8 @@ def check_sendable(topic: str) -> str:
 
 
 def check_row_target(topic: str) -> str:
-    """The same of a topic for rows, which are sent many at a time: RocketMQ's clients send no batches to retry topics
-    either."""
+    """The same of a topic for rows and for bodies that do not parse, which are sent many at a time: RocketMQ's clients
+    send no batches to retry topics either."""
     if check_sendable(topic).startswith(RETRY_PREFIX):
         raise InvalidName(
             f"Topic {topic!r} is for messages that consumers of its group send back.",

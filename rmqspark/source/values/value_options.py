@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rmqspark.errors import InvalidArgument
 from rmqspark.options import Option, choice, names
-from rmqspark.protocol.names import check_sendable
+from rmqspark.protocol.names import check_row_target
 from rmqspark.source.values.schema import COLUMNS, nearest_column
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ VALUE_OPTIONS = (
         "badRecordsTopic",
         "–",
         "json: topic that gets each body that does not parse, with the reason and where it came from, at least once",
-        lambda value: check_sendable(value),
+        lambda value: check_row_target(value),
     ),
     Option(
         "metadataColumns",

@@ -55,6 +55,10 @@ def test_what_can_be_asked_for(given: dict[str, str], meant: ValueOptions | None
         ({"metadataColumns": "tags"}, "'metadataColumns' has no meaning"),
         ({"valueFormat": "json", "mode": "STRICT"}, "PERMISSIVE, DROPMALFORMED, FAILFAST is accepted"),
         ({"valueFormat": "json", "badRecordsTopic": "a b"}, "characters that are not allowed"),
+        (
+            {"valueFormat": "json", "badRecordsTopic": "%RETRY%g"},
+            "'badRecordsTopic'.*for messages that consumers of its",
+        ),
         ({"valueFormat": "json", "badRecordsTopic": "b", "mode": "FAILFAST"}, "no meaning with mode=FAILFAST"),
         ({"valueFormat": "json", "badRecordsTopic": "t"}, "come back for ever"),
         ({"valueFormat": "json", "metadataColumns": "offset"}, "no column 'offset'; did you mean 'queueOffset'"),
