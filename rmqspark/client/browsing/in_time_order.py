@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from rmqspark.clock import Clock
     from rmqspark.model import MessageQueue, ReceivedMessage
 
-_AHEAD_BYTES = 8 << 20  # of bodies of one queue that wait for others; then it is not read on
+_AHEAD_BYTES = 8 << 20  # of messages of one queue that wait for others; then it is not read on
+_OBJECT_BYTES = 1 << 10  # what a message takes beside its body, about: a million small ones are not small
 _POLL_MS = 1_000
 
 
@@ -85,11 +86,11 @@ class _Waiting:
     def put(self, message: ReceivedMessage) -> None:
         if message.queue_offset < self.end:
             self.messages.append(message)
-            self.size_bytes += len(message.body)
+            self.size_bytes += len(message.body) + _OBJECT_BYTES
 
     def take(self) -> ReceivedMessage:
         message = self.messages.popleft()
-        self.size_bytes -= len(message.body)
+        self.size_bytes -= len(message.body) + _OBJECT_BYTES
         return message
 
 

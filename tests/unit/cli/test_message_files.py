@@ -7,6 +7,7 @@ import os
 import random
 import resource
 import time
+from collections import Counter
 from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
@@ -423,7 +424,7 @@ class Consumer:
         self._messages = list(messages)
         self._step = step
         self._positions: dict[MessageQueue, int] = {}
-        self.most_assigned = 0
+        self.given: Counter[MessageQueue] = Counter()
 
     def assign(self, queues: Iterable[MessageQueue]) -> None:
         self._positions = {queue: self._positions.get(queue, -1) for queue in queues}
@@ -439,6 +440,7 @@ class Consumer:
         for queue, at in self._positions.items():
             own = [m for m in self._messages if m.queue == queue and m.queue_offset >= at][: self._step]
             self._positions[queue] = own[-1].queue_offset + 1 if own else at
+            self.given[queue] += len(own)
             found += own
         return found
 
@@ -457,6 +459,22 @@ def test_messages_of_several_queues_in_time_order(step: int, size: int) -> None:
     ordered = list(in_time_order(Consumer(messages, step), spans))  # type: ignore[arg-type]
     assert [message.store_timestamp_ms for message in ordered] == [2, 3, 3, 3, 4, 5, 8, 9]
     assert [m.queue_offset for m in ordered if m.queue == QUEUES[1]] == [0, 1, 2, 3, 4]
+
+
+def test_small_messages_that_wait_for_another_queue() -> None:
+    """Of a queue whose messages are all younger no more are read ahead than there is room for, however small their
+    bodies are."""
+    count, step = 12_000, 1_000
+    messages = [
+        received(b"x", queue, offset, number * count + offset)
+        for number, queue in enumerate(QUEUES[:2])
+        for offset in range(count)
+    ]
+    consumer = Consumer(messages, step)
+    ordered = in_time_order(consumer, [Span(queue, 0, count) for queue in QUEUES[:2]])  # type: ignore[arg-type]
+    assert all(next(ordered).queue == QUEUES[0] for _ in range(count))
+    assert consumer.given[QUEUES[1]] <= (8 << 20) // 1_024 + step
+    assert sum(1 for _ in ordered) == count
 
 
 def test_the_pace_of_a_replay() -> None:
