@@ -83,12 +83,13 @@ class BrokerTables:
             (leases_json.known_deletion_ms, locks.forget_topics),
         )
         self.offset_file = TableFile(offsets_json.file, offsets, self._dated(lambda: offsets.table(clock.now_ms())))
+        self.reset_file = TableFile(resets_json.file, offsets.resets, self._dated(offsets.resets.table))
         self.lease_file = TableFile(leases_json.file, locks, self._dated(locks.table))
         # In the order in which they are saved. A reader that was not told of a reset commits over the offset that it
         # moved. Were a lease given up on disk and the commit before it not, its group would go back, and its owner
         # could not commit again. And the next group or topic of a name takes what is known of it for its own.
         self._files = (
-            TableFile(resets_json.file, offsets.resets, self._dated(offsets.resets.table)),
+            self.reset_file,
             self.offset_file,
             self.lease_file,
             TableFile(groups_json.file, groups, groups.table),

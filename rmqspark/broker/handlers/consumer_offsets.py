@@ -5,7 +5,7 @@ RocketMQ's ConsumerManageProcessor and, for 222, AdminBrokerProcessor with useSe
 sections 5 and 7, observed. A commit for a group that does not exist is refused; so is, though RocketMQ takes it, one
 beyond the end of a queue where the log has lost one. A reset is kept here and told to the next pull; clients of
 versions that want it pushed (220) are told the same way, and queries of ours ask for it (30030). It is answered when it
-is on disk: an operator who was told that a group is set need not look again.
+is on disk: an operator who was told that a group is set need not look again, nor is a query set back twice.
 """
 
 from __future__ import annotations
@@ -123,17 +123,24 @@ class ConsumerOffsetHandlers:
         table = {MessageQueue(header.topic, self._broker_name, each): offset for each, offset in targets.items()}
         return reply_after(self._tables.save, Reply(body=ResetOffsetBody(table).encode()))
 
-    def resets(self, request: Request[ConsumerGroupRequestHeader]) -> Reply:
-        """What the reader says it has carried out is settled; the answer is what it has not."""
+    def resets(self, request: Request[ConsumerGroupRequestHeader]) -> Reply | Awaitable[Reply]:
+        """What the reader says it has carried out is settled; the answer is what it has not.
+
+        What is settled is on disk before it is answered, also to who asks again after an error: the reader reads on
+        then, and a start that still knew the reset would send it back there once more.
+        """
         group, pending = request.header.consumerGroup, self._offsets.resets
         self._groups.find_or_create(group, self._clock.now_ms())
-        for queue, offset in ResetOffsetBody.decode_request(request.body).offsetTable.items():
+        settled = ResetOffsetBody.decode_request(request.body).offsetTable
+        for queue, offset in settled.items():
             pending.settle(GroupQueue(group, queue.topic, queue.queue_id), offset)
         table = {
             MessageQueue(queue.topic, self._broker_name, queue.queue_id): offset
             for queue, offset in pending.of(group).items()
         }
-        return Reply(body=ResetOffsetBody(table).encode())
+        reply = Reply(body=ResetOffsetBody(table).encode())
+        is_safe = not settled or self._tables.reset_file.is_saved
+        return reply if is_safe else reply_after(self._tables.save, reply)
 
     def all(self, request: Request[NoFields]) -> Reply:
         del request

@@ -111,6 +111,25 @@ def test_a_reset_is_on_disk_when_it_is_answered(on_broker) -> None:
     on_broker(talk, files=files)
 
 
+def test_what_a_reader_has_carried_out_is_settled_on_disk(on_broker) -> None:
+    """It reads on behind the answer: a broker that is killed there must not send it back once more when it starts. Nor
+    is who asks again after an error of the disk answered before that."""
+    files = MemoryFileSystem()
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await reset_among_three(client, 1)
+        place = MessageQueue("orders", "broker-a", 0)
+        files.fail_next("rename")
+        header, body = ConsumerGroupRequestHeader("g"), ResetOffsetBody({place: 1}).encode()
+        assert "cannot be written" in (await client.ask(RequestCode.RMQ_GROUP_RESETS, header, body)).remark
+        assert await resets(client, q0=1) == {}
+        saved = files.within("store").open("config/offsetResets.json").pread(1 << 20, 0)
+        assert ConsumerOffsetTable.decode(saved).offsetTable == {}
+
+    on_broker(talk, files=files)
+
+
 def test_a_lease_that_could_not_be_saved_is_saved_before_it_is_told(on_broker) -> None:
     """Who asks once more after an error of the disk is answered when the lease is there to stay, and not before."""
     files = MemoryFileSystem()
