@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING
 
 from rmqspark.client.cluster.group_reading import LEASES_TIMEOUT_MS, Member, lease, members
 from rmqspark.errors import RmqError
-from rmqspark.protocol.bodies.client import CLUSTERING, CONSUME_ACTIVELY, ConsumerData, HeartbeatData, SubscriptionData
+from rmqspark.protocol.bodies.client import (
+    CLUSTERING,
+    CONSUME_ACTIVELY,
+    SQL92,
+    TAG,
+    ConsumerData,
+    HeartbeatData,
+    SubscriptionData,
+)
 from rmqspark.rebalance.handover import Steps, renewal
 
 if TYPE_CHECKING:
@@ -28,12 +36,13 @@ _log = logging.getLogger(__name__)
 
 
 class Membership:
-    """One run of one member of one group. `client` is used, never closed."""
+    """One run of one member of one group, which wants messages by `tags` or `sql`. `client` is used, never closed."""
 
-    def __init__(self, client: ClusterClient, member: Member, tags: str | None) -> None:
+    def __init__(self, client: ClusterClient, member: Member, tags: str | None, sql: str | None = None) -> None:
         self.member = member
         self._client = client
-        self._tags = tags or "*"
+        # For a consumer of RocketMQ's in the same group a broker goes by what was said last, and here that may be this.
+        self._wanted = (tags or "*", TAG) if sql is None else (sql, SQL92)
         self._topics: frozenset[str] = frozenset()
         self.reached: frozenset[str] = frozenset()
         """The brokers that heard of it when it was last announced, and lease queues: slaves do not."""
@@ -116,8 +125,9 @@ class Membership:
                     _log.debug("%s renews nothing for %s: %s", name, self.member, error)
 
     def _beat(self, broker_name: str) -> None:
+        expression, kind = self._wanted
         subscriptions = [
-            SubscriptionData(topic=topic, subString=self._tags, subVersion=self._subscribed_ms)
+            SubscriptionData(topic, expression, subVersion=self._subscribed_ms, expressionType=kind)
             for topic in sorted(self._topics)
         ]
         data = ConsumerData(self.member.group, CONSUME_ACTIVELY, CLUSTERING, subscriptionDataSet=subscriptions)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from rmqspark.source.options import SourceOptions
     from rmqspark.source.queue_range import QueueRange
 
-    Join = Callable[[ClusterClient, Member, str | None], Membership]
+    Join = Callable[[ClusterClient, Member, str | None, str | None], Membership]
 
 IDLE_LOOK_MS = 1_000  # how often an idle query looks at the group; one that is busy looks between its batches
 
@@ -157,7 +157,8 @@ class SharedGroup:
     def _join(self, start: Offsets, queues: Iterable[MessageQueue], patience: Patience) -> Membership:
         if self._membership is None:
             client_id = start.member or self._sharing.draw_member(self._client.ip, self._client.entropy)
-            self._membership = self._join_as(self._client, Member(start.group, client_id), self._options.tags)
+            member, wanted = Member(start.group, client_id), self._options
+            self._membership = self._join_as(self._client, member, wanted.tags, wanted.sql)
         membership = self._membership
         patiently(lambda: membership.announce(queues), patience, self._client.clock)
         return membership

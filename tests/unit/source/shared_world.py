@@ -201,7 +201,7 @@ def _answered(body: bytes, code: int = 0, remark: str | None = None) -> Future[R
 class Presence:
     """Stands in for `Membership`: no thread, so leases are renewed by requests alone."""
 
-    def __init__(self, world: World, member: Member, tags: str | None) -> None:
+    def __init__(self, world: World, member: Member, tags: str | None, sql: str | None) -> None:
         self.member, self._world = member, world
         self.reached: set[str] = set()
         self.held: dict[MessageQueue, int] = {}

@@ -95,6 +95,14 @@ def test_a_member_says_who_it_is_and_what_it_reads(broker: Broker, member: Membe
     assert member.others(["broker-a"]) == [], "nobody is there yet, in RocketMQ's words"
 
 
+def test_a_member_that_wants_messages_by_sql_says_so(broker: Broker) -> None:
+    """It said that it wants all of them, and its broker gave them to a consumer of RocketMQ in the group, too."""
+    client: Any = broker
+    Membership(client, Member("g", "me"), None, "a > 5").announce([QUEUE])
+    (wanted,) = broker.beats[0].consumerDataSet[0].subscriptionDataSet
+    assert (wanted.subString, wanted.expressionType) == ("a > 5", "SQL92")
+
+
 def test_a_member_is_where_it_could_say_so(broker: Broker, member: Membership) -> None:
     """Some of the brokers may be away; what is read from when on is asked of none, and changes with the topics."""
     away = QUEUE._replace(broker_name="broker-b")
