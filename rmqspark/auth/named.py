@@ -112,7 +112,10 @@ def of_bounds(request: Request[Any]) -> Iterator[Need]:
 
 
 def of_report(request: Request[Any]) -> Iterator[Need]:
-    return _read_by(QueryReport.decode_request(request.body).queues, _SUB)
+    report = QueryReport.decode_request(request.body)
+    yield from _read_by(report.queues, _SUB)
+    for name in report.groups:
+        yield group(name, *_SUB)
 
 
 def of_inputs(request: Request[Any]) -> Iterator[Need]:

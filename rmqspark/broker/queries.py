@@ -124,7 +124,7 @@ def check_report(report: QueryReport) -> None:
         raise InvalidArgument(f"state is {', '.join(_STATES[:-1])} or {_STATES[-1]}, not {report.state[:20]!r}.")
     if len(report.queues) > MAX_QUEUES or len(report.durationMs) > _MAX_PHASES:
         raise InvalidArgument(f"A report has at most {MAX_QUEUES} queues and {_MAX_PHASES} phases.")
-    texts = [report.runId, report.name, report.error, report.uiUrl, *report.durationMs]
+    texts = [report.runId, report.name, report.error, report.uiUrl, *report.durationMs, *report.groups]
     texts += [text for queue in report.queues for text in (queue.group, queue.topic, queue.brokerName)]
     if max(map(len, texts)) > _MAX_TEXT:
         raise InvalidArgument(f"A text of a report has at most {_MAX_TEXT} characters.")

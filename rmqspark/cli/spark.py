@@ -180,6 +180,8 @@ def _facts(view: QueryView) -> dict[str, Any]:
 
 
 def _lag_in_words(view: QueryView) -> str:
+    if view.report is not None and not view.queues:
+        return "none: it reads no queue just now"
     if view.lag is None:
         return "unknown"
     if not view.lag:

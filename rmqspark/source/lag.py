@@ -169,9 +169,10 @@ def _this_spark() -> Spark:
 
 
 def report_of(progress: StreamingQueryProgress, spark: Spark) -> QueryReport | None:
-    """What an event says, without lag; None for a query that reads nothing of ours."""
-    queues = [queue for source in progress.sources for queue in _queues(source.startOffset, source.endOffset)]
-    if not queues:
+    """What an event says, without lag; None for a query that reads nothing of ours. One of a shared group may have no
+    queue just now: what it had is others' then, and how far they are is not for it to tell."""
+    read = [(source.startOffset, end) for source in progress.sources if (end := _offsets(source.endOffset)) is not None]
+    if not read:
         return None
     page = f"{spark.ui_url}/StreamingQuery/statistics/?id={progress.runId}" if spark.ui_url else ""
     return QueryReport(
@@ -186,7 +187,8 @@ def report_of(progress: StreamingQueryProgress, spark: Spark) -> QueryReport | N
         processedRowsPerSecond=_finite(progress.processedRowsPerSecond),
         uiUrl=page,
         cores=spark.cores,
-        queues=queues,
+        queues=[queue for start_text, end in read for queue in _queues(start_text, end)],
+        groups=sorted({end.group for _, end in read if end.group}),
     )
 
 
@@ -230,11 +232,8 @@ def add_lag(report: QueryReport, lags: Sequence[QueueLag], now_ms: int, silent: 
     )
 
 
-def _queues(start_text: str | None, end_text: str | None) -> Iterable[QueryQueue]:
-    """The queues of one source, or none if it is not ours. One that has just entered was read from where it entered."""
-    end = _offsets(end_text)
-    if end is None:
-        return []
+def _queues(start_text: str | None, end: Offsets) -> Iterable[QueryQueue]:
+    """The queues of one source of ours. One that has just entered was read from where it entered."""
     start = _offsets(start_text)
     before: Mapping[MessageQueue, int] = {}
     if start is not None:

@@ -80,6 +80,16 @@ def _ended(case: Case) -> Iterator[Advice]:
         )
 
 
+def _no_queues(case: Case) -> Iterator[Advice]:
+    if case.report.state == "running" and not case.report.queues:
+        yield Advice(
+            "no-queues",
+            "It reads no queue just now: the others in its group "
+            f"{', '.join(case.report.groups)} have them, or there are none.",
+            "Give the topic a queue for each member of the group (rmq topic update), or end this query.",
+        )
+
+
 def _growing(case: Case) -> Iterator[Advice]:
     seen = [each.offsetsBehind for each in case.known.history if each.offsetsBehind is not None]
     if case.report.behind is None:
@@ -193,6 +203,7 @@ def _gaps_ms(case: Case) -> list[int]:
 
 _RULES: tuple[Callable[[Case], Iterator[Advice]], ...] = (
     _ended,
+    _no_queues,
     _growing,
     _small_limit,
     _fixed_cost,

@@ -79,7 +79,7 @@ def _metric(name: str, meaning: str, samples: Iterable[tuple[Mapping[str, str], 
 
 
 def _labels(report: QueryReport) -> dict[str, str]:
-    groups = sorted({queue.group for queue in report.queues})
+    groups = sorted({queue.group for queue in report.queues} | {*report.groups})
     return {"query_id": report.queryId, "query": report.name, "group": ",".join(groups)}
 
 

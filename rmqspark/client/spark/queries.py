@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self
 from rmqspark.client.cluster.silence import RollCall, remembered
 from rmqspark.client.spark.txn import INPUTS_TIMEOUT_MS, LIST_TIMEOUT_MS, able_brokers, input_keeper
 from rmqspark.errors import InvalidArgument, NoPermission, NotFound, RequestTimeout, Unreachable
-from rmqspark.protocol.bodies.queries import KnownQuery, QueryTable
+from rmqspark.protocol.bodies.queries import KnownQuery, QueryReport, QueryTable
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.queries import QueryListRequestHeader
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from rmqspark.client.cluster.cluster_client import ClusterClient
     from rmqspark.client.cluster.silence import OnSilent
-    from rmqspark.protocol.bodies.queries import QueryReport
     from rmqspark.protocol.bodies.txn import InputRange
 
 
@@ -184,8 +183,8 @@ def _may_be_called(known: KnownQuery, query: str) -> bool:
 
 def _groups(known: KnownQuery) -> set[str]:
     """What a listener reports takes the place of what tasks say they read."""
-    reported = known.report.queues if known.report is not None else []
-    return {piece.group for piece in known.inputs} | {queue.group for queue in reported}
+    report = known.report or QueryReport()
+    return {piece.group for piece in known.inputs} | {queue.group for queue in report.queues} | {*report.groups}
 
 
 _SHORTEST_ID = 4  # letters of an id that may stand for it

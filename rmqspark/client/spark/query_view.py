@@ -69,7 +69,8 @@ class QueryView:
 
     @property
     def groups(self) -> list[str]:
-        return sorted({queue.group for queue in self.queues if queue.group})
+        reported = self.report.groups if self.report is not None else []
+        return sorted({queue.group for queue in self.queues if queue.group} | {*reported})
 
     @property
     def lag(self) -> int | None:

@@ -48,6 +48,7 @@ class QueryReport(Body):
     """RMQ_QUERY_REPORT: how a query stands after a batch. `state` is running, stopped or failed (`error` says why).
 
     `durationMs` is Spark's, by phase. `reportedAt` is set by the broker. `cores` are those Spark has in all.
+    `groups` are all that it reads for, also where others have all queues of one just now.
     """
 
     queryId: str = ""
@@ -66,6 +67,7 @@ class QueryReport(Body):
     cores: Int32 = 0
     lag: QueryLag = msgspec.field(default_factory=QueryLag)
     queues: list[QueryQueue] = []
+    groups: list[str] = []
 
     @property
     def behind(self) -> int | None:

@@ -134,5 +134,7 @@ _BODIES: dict[int, bytes] = {
     RequestCode.RMQ_TXN_VOTE: TxnVote().encode(),
     RequestCode.RMQ_TXN_COMPLETE: TxnComplete().encode(),
     RequestCode.RMQ_TXN_REPORT_INPUT: InputRanges([_INPUT]).encode(standard=True),
-    RequestCode.RMQ_QUERY_REPORT: QueryReport(QUERY, queues=[QueryQueue(GROUP, TOPIC, BROKER)]).encode(standard=True),
+    RequestCode.RMQ_QUERY_REPORT: QueryReport(QUERY, queues=[QueryQueue("", TOPIC, BROKER)], groups=[GROUP]).encode(
+        standard=True
+    ),
 }

@@ -85,6 +85,16 @@ def test_a_reported_query(ok: Run, client: ClusterClient, topic: str) -> None:
     assert "minPartitions" in found.out
 
 
+def test_a_query_that_has_no_queue_just_now(ok: Run, client: ClusterClient, topic: str) -> None:
+    """Others of its shared group have them all: it is seen, and its group with it, and why it reads nothing."""
+    group = f"shared-{topic}"
+    report_query(client, QueryReport(f"id-of-{topic}", "run", batchId=2, groups=[group]))
+    (listed,) = [each for each in ok("spark", "list", "--json").json if each["groups"] == [group]]
+    assert (listed["state"], listed["queues"], listed["lag"]) == ("running", 0, None)
+    assert "it reads no queue just now" in ok("spark", "describe", group).out
+    assert ok("spark", "diagnose", group).out.startswith("no-queues: It reads no queue just now")
+
+
 def test_a_query_that_nobody_reports(
     ok: Run, cli: Run, client: ClusterClient, mq: LocalCluster, rmq: Rmq, topic: str
 ) -> None:

@@ -51,6 +51,7 @@ CASES = {
     "slow-offsets": (query(50_000, 50_000, phases={"latestOffset": 600, "triggerExecution": 900}), ["slow-offsets"]),
     "slow-checkpoint": (query(50_000, 50_000, phases={"walCommit": 500, "triggerExecution": 900}), ["slow-checkpoint"]),
     "small-batch": (query(5, 5, phases={"walCommit": 190, "triggerExecution": 543}), []),
+    "no-queues": (query(input_rows=5, groups=["g"]), ["no-queues"]),
     "failed": (query(50_000, 50_000, state="failed", error="Broken\n at x"), ["failed"]),
     "failed-in-silence": (query(50_000, 50_000, state="failed", error=""), ["failed"]),
 }

@@ -94,6 +94,16 @@ def test_other_sources_are_left_alone() -> None:
     assert positions_of(reported((kafka, kafka), (None, offset({Q0: 9})))) == {Q0: 9}
 
 
+def test_a_query_that_has_given_up_its_queues_is_behind_in_none() -> None:
+    """Other members of its shared group read them on: what it had read of them counted as how far it was, for ever."""
+    report = reported((offset({Q0: 9}), offset({})))
+    assert (report.queues, report.groups) == ([], ["billing"])
+    add_lag(report, [], now_ms=10_000)
+    assert report.lag == QueryLag()
+    assert 'rmqspark_query_batch_id{query_id="' in (text := exposition([report]))
+    assert 'group="billing"' in text
+
+
 def test_a_queue_out_of_the_subscription_has_no_lag() -> None:
     """Nobody waits for what comes there; put back, it is read from where it was left."""
     both = Offsets("billing", {Q0: 5, Q1: 1})
