@@ -57,7 +57,8 @@ SOURCE_OPTIONS = OptionTable(
         Option(
             "groupOffsetReset",
             "`latest`",
-            "with startingOffsets=group or groupMode=shared: `earliest` or `latest` where nothing is committed",
+            "with startingOffsets=group or groupMode=shared: `earliest` or `latest`, where a new query starts in "
+            "queues of which nothing is committed",
             choice("earliest", "latest"),
         ),
         Option(

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rmqspark.client.cluster.patience import Patience
     from rmqspark.message_queue import MessageQueue
     from rmqspark.source.groups.sharing import Sharing
-    from rmqspark.source.offsets import Offsets
+    from rmqspark.source.offsets import Offsets, StoreIdentity
     from rmqspark.source.options import SourceOptions
     from rmqspark.source.queue_range import QueueRange
 
@@ -63,11 +63,14 @@ class SharedGroup:
         self._settled_ms = 0
         self._planned: dict[str, Any] | None = None
         self._is_reading = False
-        self._begin_anew: set[MessageQueue] = set()  # had, in another store or topic, and begun with again nowhere yet
+        self._goes_on = False
+        """Whether an offset of this member is in its checkpoint: what the group has never read came later than that."""
+        self._left: dict[MessageQueue, tuple[int, StoreIdentity]] = {}  # where it was in queues when it lost them
 
     def settle(self, start: Offsets, snapshot: Snapshot) -> Offsets:
         recorded, now_ms = start.to_json(), self._client.clock.monotonic_ms()
         self._standing = Standing({queue: start.leases.get(queue, 0) for queue in start.positions}, {}, [])
+        self._goes_on = bool(start.member)
         if (
             recorded == self._settled
             and now_ms - self._settled_ms < IDLE_LOOK_MS
@@ -84,8 +87,7 @@ class SharedGroup:
         self._is_reading = False  # not before it is committed: whoever gives queues up then has others read them again
         membership.hold(self._leases(), self._lease_ms)
         for queue in self._standing.lost:
-            if start.store_of(queue).begins_anew(snapshot.store_of(queue)):
-                self._begin_anew.add(queue)
+            self._left[queue] = start.positions[queue], start.store_of(queue)
             _log.warning(
                 "Queue %s is not leased to %s any more: it is left to others.", queue, membership.member.client_id
             )
@@ -105,7 +107,10 @@ class SharedGroup:
         )
 
     def enter(self, snapshot: Snapshot) -> Snapshot:
-        """A queue begins where the group has come. Where it never was, that is decided now, for whoever has it next.
+        """A queue begins where the group has come. Where it never was, that is decided now, for whoever has it next: as
+        groupOffsetReset says for a member that is new itself. One that goes on reads what came later, a queue that was
+        added or a topic that was made anew, from its first message, for that was sent to be read; and goes on in what
+        was its own, where the group was deleted.
 
         What has expired since is for the tasks to miss. One that has gone out of sight since it was leased begins when
         it is back. Raises DataLoss for a queue that ends before the group's place.
@@ -118,7 +123,7 @@ class SharedGroup:
         }
         if first and self._membership is not None:
             self._ask(self._membership, Steps(first, {}, []), self._options.retry.beginning)
-        self._begin_anew -= entering.keys()
+        self._left = {queue: there for queue, there in self._left.items() if queue not in entering}
         return replace(snapshot, begins={**snapshot.begins, **places})
 
     def seal(self, end: Offsets) -> Offsets:
@@ -202,9 +207,16 @@ class SharedGroup:
     def _place(self, queue: MessageQueue, grant: Grant, snapshot: Snapshot) -> int:
         end = snapshot.ends[queue]
         if grant.committed is None:
-            is_from_begin = self._sharing.from_earliest or queue in self._begin_anew
-            return snapshot.begins[queue] if is_from_begin else end
+            return self._place_of_none(queue, snapshot)
         return min(grant.committed, end)
+
+    def _place_of_none(self, queue: MessageQueue, snapshot: Snapshot) -> int:
+        """Of a queue of which the group has committed nothing."""
+        if not self._goes_on and not self._sharing.from_earliest:
+            return snapshot.ends[queue]
+        position, store = self._left.get(queue, (0, snapshot.store_of(queue)))
+        is_known = not store.begins_anew(snapshot.store_of(queue))
+        return min(max(position if is_known else 0, snapshot.begins[queue]), snapshot.ends[queue])
 
     def _bear_losses(self, entering: Mapping[MessageQueue, Grant], snapshot: Snapshot) -> None:
         committed = {queue: grant.committed for queue, grant in entering.items() if grant.committed is not None}

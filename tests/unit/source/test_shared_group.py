@@ -296,6 +296,35 @@ def test_what_begins_anew_is_read_from_its_beginning(world: World, now: StoreIde
     assert sorted(world.written[len(before) :]) == [(queue, offset) for queue in QUEUES for offset in range(3)]
 
 
+@pytest.mark.parametrize("is_started_again", [False, True])
+def test_a_queue_that_came_later_is_read_from_its_first_message(world: World, is_started_again: bool) -> None:
+    """A new group begins at the ends of its queues; what is sent to one that its topic got since is for it to read,
+    also what came before the query had seen that queue."""
+    world.ends = dict.fromkeys(QUEUES[:2], 5)
+    query = Query(world, sharing=Sharing(from_earliest=False))
+    run(query)
+    assert world.written == []
+    if is_started_again:
+        query.crash()
+    world.ends |= dict.fromkeys(QUEUES[2:], 3)
+    world.clock.advance(seconds=2)
+    run(query)
+    assert sorted(world.written) == [(queue, offset) for queue in QUEUES[2:] for offset in range(3)]
+
+
+@pytest.mark.parametrize("from_earliest", [False, True])
+def test_where_its_group_was_deleted_a_query_goes_on_where_it_was(world: World, from_earliest: bool) -> None:
+    """It knows that itself. What was sent meanwhile is read, and nothing else again."""
+    query = Query(world, sharing=Sharing(from_earliest=from_earliest))
+    run(query)
+    before = list(world.written)
+    world.ends = dict.fromkeys(QUEUES, 7)
+    world.brokers["broker-a"].replace()  # its store is the same, the group is gone
+    query.crash()
+    run(query)
+    assert sorted(world.written[len(before) :]) == [(queue, offset) for queue in QUEUES for offset in (5, 6)]
+
+
 def test_a_member_s_checkpoint_is_not_read_alone() -> None:
     """It has only some queues: the rest would be read from their beginning."""
     alone = SourceOptions(Subscription(("t",)))
