@@ -3,8 +3,9 @@
 A sink of ours has it recorded in the same decision as what the batch writes, and audit, hand-over after a crash and
 the group's committed offsets rest on it. Two brokers are told, each in one small request: the one that is read from,
 and another. Whichever is away when the batch is committed, the other knows. A read does not fail because neither could
-be told: then the record of that batch has a gap, and this a warning. Under a lease it does: what is not said, the
-coordinator cannot look at, and would commit what another member reads too.
+be told: then the record of that batch has a gap, and this a warning. Under a lease it does, once a broker that is
+being restarted has been waited for as long as for anything else that a stream needs: what is not said, the coordinator
+cannot look at, and would commit what another member reads too.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from rmqspark.client.cluster.patience import Patience, patiently
 from rmqspark.client.spark.txn import input_keepers, report_input
 from rmqspark.errors import NotWritable, RmqError
 from rmqspark.protocol.bodies.txn import InputRange
+from rmqspark.source.retry import RetryPolicy
 from rmqspark.streaming_batch import StreamingBatch, streaming_batch
 
 if TYPE_CHECKING:
@@ -29,19 +31,24 @@ if TYPE_CHECKING:
     from rmqspark.source.queue_range import QueueRange
 
 _PATIENCE = Patience((100, 400, 800, 1_600))
+_USUAL = RetryPolicy()
 
 _log = logging.getLogger(__name__)
 
 
 def report(
-    client: ClusterClient, read: Sequence[QueueRange], held: Sequence[QueueLease], silent: Collection[str] = ()
+    client: ClusterClient,
+    read: Sequence[QueueRange],
+    held: Sequence[QueueLease],
+    silent: Collection[str] = (),
+    retry: RetryPolicy = _USUAL,
 ) -> None:
     """Reports the ranges that this task reads, each under its lease, if it works for a micro-batch. Brokers that are
     known to be `silent` are not told, where another one is: each task would wait for them in vain."""
     context = TaskContext.get()
     batch = None if context is None else streaming_batch(context)
     if batch is not None:
-        tell(client, batch, read, held, silent)
+        tell(client, batch, read, held, silent, retry)
 
 
 def tell(
@@ -50,10 +57,12 @@ def tell(
     read: Sequence[QueueRange],
     held: Sequence[QueueLease],
     silent: Collection[str] = (),
+    retry: RetryPolicy = _USUAL,
 ) -> None:
     """Reports ranges of one broker for a batch, patiently.
 
-    Raises what the last try did where nobody could be told of a queue that is read under a lease.
+    Of a queue that is read under a lease somebody has to be told: raises what the last try did in the time that `retry`
+    gives to what is under way.
     """
     keepers = input_keepers(client, batch.query_id, read[0].queue.broker_name)
     keepers = [keeper for keeper in keepers if keeper.name not in silent] or keepers
@@ -62,9 +71,24 @@ def tell(
     if len(failures) < len(keepers):
         return
     if any(each.number for each in held):
-        raise failures[0]
+        patiently(lambda: _tell_any(keepers, batch, pieces), retry.under_way, client.clock, besides=(NotWritable,))
+        return
     ranges = ", ".join(f"{each.start} to {each.end} of {each.queue}" for each in read)
     _log.warning("That batch %d reads offsets %s could not be reported: %s", batch.batch_id, ranges, failures[0])
+
+
+def _tell_any(keepers: Sequence[BrokerClient], batch: StreamingBatch, pieces: list[InputRange]) -> None:
+    """Raises what the last of them did where none could be told."""
+    failure: RmqError | None = None
+    for keeper in keepers:
+        try:
+            if _report_to(keeper, batch, pieces):
+                return
+            failure = _no_master(keeper)
+        except RmqError as error:
+            failure = error
+    if failure is not None:
+        raise failure
 
 
 def _failure(
@@ -75,7 +99,11 @@ def _failure(
         is_told = patiently(lambda: _report_to(keeper, batch, pieces), _PATIENCE, client.clock)
     except RmqError as error:
         return error
-    return None if is_told else NotWritable(f"Of broker {keeper.name} only a slave is there, which takes no reports.")
+    return None if is_told else _no_master(keeper)
+
+
+def _no_master(keeper: BrokerClient) -> NotWritable:
+    return NotWritable(f"Of broker {keeper.name} only a slave is there, which takes no reports.")
 
 
 def _report_to(keeper: BrokerClient, batch: StreamingBatch, pieces: list[InputRange]) -> bool:

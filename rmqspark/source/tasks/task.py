@@ -36,7 +36,7 @@ def read_of_batch(partition: InputPartition, schema: StructType) -> Iterator[Any
         client = shared_client(options.namesrv, options.access)
         if not isinstance(partition, DirectPartition) or any(each.number for each in partition.held):
             Asking(client, partition.ranges[0].queue.broker_name, options).able()
-        report(client, partition.ranges, partition.held, options.silent)
+        report(client, partition.ranges, partition.held, options.silent, options.retry)
     return read(partition, schema)
 
 

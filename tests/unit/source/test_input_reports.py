@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rmqspark.client.cluster.capabilities import Capabilities
+from rmqspark.client.cluster.patience import STREAM_PATIENCE_MS
 from rmqspark.errors import BrokerNotRegistered, RmqError, ServerFault, Unreachable
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.bodies.route import BrokerData, ClusterInfo
@@ -18,6 +19,7 @@ from rmqspark.remoting.response import Response
 from rmqspark.source.offsets import Offsets
 from rmqspark.source.partitions import Holder, QueueLease
 from rmqspark.source.queue_range import QueueRange
+from rmqspark.source.retry import RetryPolicy
 from rmqspark.source.tasks.report import report, tell
 from rmqspark.streaming_batch import StreamingBatch, streaming_batch
 from rmqspark.testing.manual_clock import ManualClock
@@ -199,6 +201,19 @@ def test_a_lease_is_not_read_under_in_silence(caplog: pytest.LogCaptureFixture) 
     assert "offsets 10 to 20 of orders/broker-b/3" in caplog.text
     with pytest.raises(ServerFault):
         tell(refusing, BATCH, READ[:1], [QueueLease("billing", "me", 7)])
+
+
+def test_a_broker_that_is_restarted_is_waited_for_under_a_lease(caplog: pytest.LogCaptureFixture) -> None:
+    """For a minute, like by all that a stream needs: the query would end. One alone in its group goes on after seconds,
+    with a warning."""
+    cluster: Any = Cluster("broker-b", broker_b=AWAY)
+    tell(cluster, BATCH, READ, BILLING)
+    assert "could not be reported" in caplog.text
+    retry = RetryPolicy(for_ms=STREAM_PATIENCE_MS)
+    began_ms = cluster.clock.monotonic_ms()
+    with pytest.raises(Unreachable):
+        tell(cluster, BATCH, READ[:1], [QueueLease("billing", "me", 7)], retry=retry)
+    assert cluster.clock.monotonic_ms() - began_ms >= STREAM_PATIENCE_MS
 
 
 def test_outside_of_a_micro_batch_nothing_is_reported() -> None:
