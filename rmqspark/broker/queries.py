@@ -22,6 +22,7 @@ MAX_QUERIES: Final = 1_000
 MAX_QUEUES: Final = 50_000  # of all reports together: an answer has to fit a frame
 MAX_BYTES: Final = 12 << 20  # of all reports together as they are told, for the same reason
 MAX_HISTORY: Final = 20
+BELIEVED_FOR_MS: Final = 10 * 60_000  # of figures: in a batch that takes so long they say nothing either
 FORGOTTEN_AFTER_MS: Final = 24 * 3_600_000
 _MAX_TEXT: Final = 1_000
 _MAX_PHASES: Final = 50
@@ -78,9 +79,16 @@ class SparkQueries:
             found.append(KnownQuery(name, query.report, list(query.history), query.batch_id, query.read_ms, inputs))
         return found
 
-    def reports(self) -> list[QueryReport]:
-        """The last one of each query that has a listener."""
-        return [query.report for query in self._queries.values() if query.report is not None]
+    def running(self, now_ms: int) -> list[QueryReport]:
+        """The last report of each query whose listener said then that it runs, and that was heard of lately: a driver
+        that was killed says nothing any more, and what it said last is not so for a day."""
+        return [
+            query.report
+            for query in self._queries.values()
+            if query.report is not None
+            and query.report.state == "running"
+            and now_ms - query.heard_ms <= BELIEVED_FOR_MS
+        ]
 
     def expire(self, now_ms: int) -> None:
         """Forgets queries that have been silent for a day."""

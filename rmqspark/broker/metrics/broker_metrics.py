@@ -113,7 +113,7 @@ class BrokerMetrics:
         self._parts.timed.counts.tell(figures)
         self._parts.counted.latency.tell(figures)
         self._tell_own(figures)
-        await tell_queries(figures, self._parts.queries)
+        await tell_queries(figures, self._parts.queries, now_ms)
         return figures
 
     def _tell_broker(self, figures: Figures) -> None:

@@ -38,13 +38,12 @@ def _state(txn: Transaction) -> str:
     return "new" if txn.last_version < 0 else "committed"
 
 
-async def tell_queries(figures: Figures, queries: SparkQueries) -> None:
-    """Of queries whose listener said last that they run."""
+async def tell_queries(figures: Figures, queries: SparkQueries, now_ms: int) -> None:
+    """Of queries that run, as far as is known."""
     turns = Turns(_QUEUES_AT_ONCE)
-    for report in queries.reports():
+    for report in queries.running(now_ms):
         await turns.did(1 + len(report.queues))
-        if report.state == "running":
-            _tell_query(figures, report)
+        _tell_query(figures, report)
 
 
 def _tell_query(figures: Figures, report: QueryReport) -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rmqspark.broker import queries
 from rmqspark.broker.consumption import WINDOW_MS, ConsumptionRates
-from rmqspark.broker.queries import FORGOTTEN_AFTER_MS, MAX_HISTORY, SparkQueries
+from rmqspark.broker.queries import BELIEVED_FOR_MS, FORGOTTEN_AFTER_MS, MAX_HISTORY, SparkQueries
 from rmqspark.broker.state.offsets import ConsumerOffsets
 from rmqspark.errors import InvalidArgument
 from rmqspark.protocol.bodies.queries import QueryQueue, QueryReport, QueryTable
@@ -47,6 +47,18 @@ def test_a_query_without_a_listener_is_known_by_what_its_tasks_say() -> None:
     assert (known.report, known.batchId, known.heardAt) == (None, 7, 5)
     assert known.inputs == [InputRange("g", "orders", "broker-a", 0, 10, 30)]
     assert table.known(nothing, "another") == []
+
+
+def test_figures_are_those_of_queries_that_run() -> None:
+    """One whose driver was killed ran when it was last heard of, and nothing says so after a while; a task that begins
+    a long batch is a sign of life."""
+    table = SparkQueries()
+    table.report(report("runs"), now_ms=0)
+    table.report(report("ended", state="stopped"), now_ms=0)
+    assert [each.queryId for each in table.running(BELIEVED_FOR_MS)] == ["runs"]
+    table.note_batch("runs", 1, now_ms=5)
+    assert [each.queryId for each in table.running(BELIEVED_FOR_MS + 5)] == ["runs"]
+    assert table.running(BELIEVED_FOR_MS + 6) == []
 
 
 def test_queries_silent_for_a_day_are_forgotten() -> None:
