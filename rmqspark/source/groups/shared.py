@@ -58,6 +58,8 @@ class SharedGroup:
         self._join_as = join
         self._membership: Membership | None = None
         self._standing = Standing({}, {}, [])
+        self._shown: Collection[MessageQueue] = ()
+        """All queues that the members divide, as of the last look: each of them says so to their brokers."""
         self._lease_ms = 0
         self._settled: dict[str, Any] | None = None
         self._settled_ms = 0
@@ -77,7 +79,8 @@ class SharedGroup:
             and is_idle(start, self.owned(snapshot))
         ):
             return start
-        membership = self._join(start, snapshot.ends, self._options.retry.beginning)
+        self._shown = snapshot.ends.keys()
+        membership = self._join(start, self._shown, self._options.retry.beginning)
         had = {queue: Held(start.leases.get(queue, 0), at) for queue, at in start.positions.items()}
         away = {queue: each.lease for queue, each in had.items() if queue.broker_name not in snapshot.stores}
         held = {queue: each for queue, each in had.items() if queue not in away}
@@ -137,7 +140,8 @@ class SharedGroup:
         """LeaseLost where a queue went away since the batch was planned; after a restart it is its new owner's."""
         self._is_reading = True
         patience = self._options.retry.under_way  # what is planned waits for its brokers
-        membership = self._join(end, [queue for queue in end.positions if queue.broker_name not in silent], patience)
+        divided = {*self._shown, *end.positions}  # its own are not all that it subscribes to, nor of all brokers
+        membership = self._join(end, [queue for queue in divided if queue.broker_name not in silent], patience)
         brokers = membership.reached | {each.queue.broker_name for each in planned}
         asked = {queue: number for queue, number in end.leases.items() if queue.broker_name in brokers}
         granted = self._ask(membership, renewal(asked), patience)

@@ -62,6 +62,22 @@ def test_a_queue_is_handed_over_where_it_was_left(world: World) -> None:
     assert set(second.bounds()[1].positions.values()) == {5}
 
 
+def test_who_reads_a_batch_is_still_a_member_wherever_there_are_queues() -> None:
+    """Also at brokers, and of topics, of which it has none itself: those of a group that are consumers of RocketMQ go
+    by what its members say, and were refused the topic that this one did not name."""
+    world = World([*QUEUES, *OTHERS])
+    first, second = Query(world), Query(world)
+    for _ in range(8):
+        run(first, 3)
+        run(second, 3)
+        world.clock.advance(seconds=2)
+    world.ends = dict.fromkeys(world.ends, 3)
+    for query in (first, second):
+        run(query, 2)
+        assert query.read
+        assert cast("Presence", query.group._membership).reached == {"broker-a", "broker-b"}
+
+
 def test_a_query_that_stops_between_batches_leaves_its_queues_at_once(world: World) -> None:
     """The others need not wait for its leases to run out; in the middle of a batch they must."""
     first, second = Query(world), Query(world)
