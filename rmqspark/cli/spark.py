@@ -99,7 +99,7 @@ def describe(query: Query, namesrv: Namesrv = None, as_json: Json = False) -> No
         (q.queue.topic, q.queue.broker_name, q.queue.queue_id, q.position, q.end, q.lag, _duration(q.behind_ms))
         for q in view.queues
     ]
-    print_table(columns, rows, empty="It has read nothing yet.")
+    print_table(columns, rows, empty="" if _reads_nothing_now(view) else "It has read nothing yet.")
 
 
 @app.command("rewind")
@@ -179,8 +179,13 @@ def _facts(view: QueryView) -> dict[str, Any]:
     return facts | ({"error": report.error.splitlines()[0]} if report.error else {})
 
 
+def _reads_nothing_now(view: QueryView) -> bool:
+    """Others of its shared group have all queues, or no topic is there."""
+    return view.report is not None and view.report.state == "running" and not view.queues
+
+
 def _lag_in_words(view: QueryView) -> str:
-    if view.report is not None and not view.queues:
+    if _reads_nothing_now(view):
         return "none: it reads no queue just now"
     if view.lag is None:
         return "unknown"

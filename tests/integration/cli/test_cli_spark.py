@@ -91,7 +91,9 @@ def test_a_query_that_has_no_queue_just_now(ok: Run, client: ClusterClient, topi
     report_query(client, QueryReport(f"id-of-{topic}", "run", batchId=2, groups=[group]))
     (listed,) = [each for each in ok("spark", "list", "--json").json if each["groups"] == [group]]
     assert (listed["state"], listed["queues"], listed["lag"]) == ("running", 0, None)
-    assert "it reads no queue just now" in ok("spark", "describe", group).out
+    described = ok("spark", "describe", group).out
+    assert "it reads no queue just now" in described
+    assert "nothing yet" not in described
     assert ok("spark", "diagnose", group).out.startswith("no-queues: It reads no queue just now")
 
 
