@@ -14,7 +14,7 @@ import structlog
 from rmqspark.errors import StoreError
 from rmqspark.store.appending.write_gate import WriteGate
 from rmqspark.store.appending.writer import Writer
-from rmqspark.store.checkpoint import CheckpointFile
+from rmqspark.store.checkpoint import Checkpoint, CheckpointFile
 from rmqspark.store.config import memory_bytes, parse_delay_levels
 from rmqspark.store.contents import Contents
 from rmqspark.store.deletions import Deletions
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from rmqspark.entropy import Entropy
     from rmqspark.store.config import StoreConfig
     from rmqspark.store.files import FileSystem
+    from rmqspark.store.recovery.run_marker import LastRun
     from rmqspark.store.recovery.scan import Damage
 
 _DLEDGER: Final = "dledger-"  # and the broker's id in its group
@@ -128,9 +129,10 @@ class Storeys:
 
     def recover(self) -> tuple[Damage, ...]:
         """From whatever the last run left to a store in order; returns what was on disk and cannot be believed."""
-        last_run = run_marker.read_last_run(self.files)
-        run_marker.mark_recovering(self.files)
+        self.contents.load()
         checkpoint = self.checkpoint_file.current
+        last_run = self._last_run(checkpoint)
+        run_marker.mark_recovering(self.files, last_run)
         recovered = Recovery(
             self.contents,
             checkpoint,
@@ -148,6 +150,15 @@ class Storeys:
         self._flush_to_disk()
         run_marker.mark_running(self.files, self._config.flush_disk_type)
         return recovered.damage
+
+    def _last_run(self, checkpoint: Checkpoint) -> LastRun:
+        """How it ended. Whoever deletes `abort` after a crash takes the word of it along, but ours closes a store with
+        nothing in the log behind the watermark."""
+        said = run_marker.read_last_run(self.files)
+        if said.was_closed and checkpoint.is_sealed and self.log.segments.has_bytes_from(checkpoint.watermark):
+            log.warning("the store was not closed in order, though the file abort is not there")
+            return run_marker.UNKNOWN
+        return said
 
     def _keep_back(self) -> None:
         """What is at the end of the log of a half batch, until the rest is appended, or something else: then there is

@@ -169,6 +169,11 @@ class SegmentLog:
             return False
         return segment is None or segment.is_zero(position - segment.base, segment.length)
 
+    def has_bytes_from(self, position: int) -> bool:
+        """Whether anything but zeros is written from `position` on, in whichever segment."""
+        starts = ((segment, max(0, position - segment.base)) for segment in self)
+        return any(start < segment.length and not segment.is_zero(start, segment.length) for segment, start in starts)
+
     def cut(self, position: int) -> None:
         """Makes everything from `position` on read as zeros, durably, and deletes the segments that begin behind it.
         Without that, bytes of discarded records could pass for new ones (reliability, G3)."""

@@ -42,8 +42,8 @@ class Recovered(NamedTuple):
 
 
 class Recovery:
-    """Recovers one store. `raise_incarnation` makes it durable that messages that were read may be gone.
-    What `halves` keep back at the end of the log, queues and index are not told of."""
+    """Recovers one store, whose contents are loaded. `raise_incarnation` makes it durable that messages that were read
+    may be gone. What `halves` keep back at the end of the log, queues and index are not told of."""
 
     def __init__(
         self,
@@ -72,7 +72,6 @@ class Recovery:
         """All of it: log, queues, index. The caller writes the checkpoint."""
         if self._last_run.may_have_lost_what_was_read:
             self._note_loss()
-        self._load()
         start, watermark = self._find_start()
         self._miss_files(start)
         self._make_log_durable(watermark)
@@ -89,12 +88,6 @@ class Recovery:
         self._feed_index()
         redispatcher.reserve(self._halves.waiting)
         return Recovered(tuple(self._damage), redispatcher.refused, self._store_timestamp_ms)
-
-    def _load(self) -> None:
-        self._log.segments.load()
-        self._queues.load()
-        for segments in (self._log.segments, *(queue.segments for queue in self._queues)):
-            segments.fill_up()
 
     def _note_loss(self) -> None:
         """What readers could see may be gone: once a recovery is enough to say so."""

@@ -30,10 +30,15 @@ class LastRun(NamedTuple):
         return self.read_unsynced and not self.same_boot
 
 
+CLOSED: Final = LastRun(was_closed=True, same_boot=False, read_unsynced=False)
+UNKNOWN: Final = LastRun(was_closed=False, same_boot=False, read_unsynced=True)
+"""What is assumed of a run that left no word: the worst."""
+
+
 def read_last_run(files: FileSystem) -> LastRun:
     """What the marker says. One that is not ours may mean anything: then the worst is assumed."""
     if not files.exists(PATH):
-        return LastRun(was_closed=True, same_boot=False, read_unsynced=False)
+        return CLOSED
     file = files.open(PATH, read_only=True)
     try:
         lines = file.pread(_MOST_BYTES, 0).decode("utf-8", "replace").rstrip("\0\n").split("\n")
@@ -44,15 +49,16 @@ def read_last_run(files: FileSystem) -> LastRun:
     return LastRun(was_closed=False, same_boot=same_boot, read_unsynced=mode not in ("SYNC_FLUSH", _RECOVERING))
 
 
-def mark_recovering(files: FileSystem) -> None:
-    """Says, where nothing says so yet, that the store is open; so far nobody can read from it."""
+def mark_recovering(files: FileSystem, last_run: LastRun) -> None:
+    """Says, where nothing says so yet, that the store is open; so far nobody can read from it. If the last run is not
+    `CLOSED`, though nothing says so, the worst is assumed of it in the next start, too, should this one die."""
     if not files.exists(PATH):
-        _write(files, _RECOVERING)
+        _write(files, *((files.boot_id(), _RECOVERING) if last_run.was_closed else ("", "")))
 
 
 def mark_running(files: FileSystem, flush_disk_type: str) -> None:
     """Says that the store serves from now on."""
-    _write(files, flush_disk_type)
+    _write(files, files.boot_id(), flush_disk_type)
 
 
 def mark_closed(files: FileSystem) -> None:
@@ -61,11 +67,11 @@ def mark_closed(files: FileSystem) -> None:
     files.sync_directory("")
 
 
-def _write(files: FileSystem, mode: str) -> None:
+def _write(files: FileSystem, boot_id: str, mode: str) -> None:
     """Whole or not at all: an empty marker would be one that is not ours."""
     file = files.open(_NEW_PATH, create=True)
     try:
-        file.pwrite(f"{getpid()}\n{files.boot_id()}\n{mode}\n".encode().ljust(512, b"\0"), 0)
+        file.pwrite(f"{getpid()}\n{boot_id}\n{mode}\n".encode().ljust(512, b"\0"), 0)
         file.fsync()
     finally:
         file.close()

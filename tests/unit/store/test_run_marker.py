@@ -7,7 +7,9 @@ from os import getpid
 import pytest
 
 from rmqspark.store.recovery.run_marker import (
+    CLOSED,
     PATH,
+    UNKNOWN,
     LastRun,
     mark_closed,
     mark_recovering,
@@ -15,8 +17,6 @@ from rmqspark.store.recovery.run_marker import (
     read_last_run,
 )
 from rmqspark.testing.memory_files import MemoryFileSystem
-
-CLOSED = LastRun(was_closed=True, same_boot=False, read_unsynced=False)
 
 
 def killed(files: MemoryFileSystem) -> LastRun:
@@ -46,7 +46,7 @@ def test_a_store_that_serves_is_marked_before_anything_is_written_to_it(mode: st
 def test_a_store_that_is_being_recovered_is_marked_as_one_that_nobody_reads() -> None:
     """A recovery that dies in its first start is known of in the next, and readers have lost nothing by it."""
     files = MemoryFileSystem()
-    mark_recovering(files)
+    mark_recovering(files, CLOSED)
     assert powerless(files) == LastRun(was_closed=False, same_boot=False, read_unsynced=False)
 
 
@@ -56,8 +56,17 @@ def test_a_recovery_that_dies_takes_nothing_back_of_what_the_run_before_it_said(
     files = MemoryFileSystem()
     mark_running(files, "ASYNC_FLUSH")
     files.crash()
-    mark_recovering(files)
+    mark_recovering(files, read_last_run(files))
     assert powerless(files).may_have_lost_what_was_read
+
+
+@pytest.mark.faults
+def test_a_recovery_that_dies_leaves_word_of_a_run_that_left_none() -> None:
+    """What it found out of that may be gone by the next start, under whichever boot."""
+    files = MemoryFileSystem()
+    mark_recovering(files, UNKNOWN)
+    assert killed(files) == UNKNOWN
+    assert powerless(files) == UNKNOWN
 
 
 @pytest.mark.faults

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import numpy as np
 import pytest
 from structlog.testing import capture_logs
@@ -338,6 +340,45 @@ def test_a_file_of_the_log_is_missing(file: int, how: str) -> None:
     expected = [(number, b"m%03d" % number) for number in range(40) if number not in lost] + [(40, b"new")]
     for offset in (0, min(lost), max(lost)):
         assert bench.numbered_bodies("t", 0, offset) == [each for each in expected if each[0] >= offset]
+
+
+def test_a_crash_of_which_the_word_was_deleted() -> None:
+    """Without `abort` the store passes for a closed one. What is behind the watermark says that it is none: nothing
+    that was discarded comes back, and readers are told that some is gone, wherever the recovery dies."""
+    for count in range(1, 100):
+        bench = StoreBench(CLEAN)
+        bench.send("t", 0, b"kept.")
+        bench.store.checkpoint()
+        end = bench.store.end_offset
+        bench.send("t", 0, b"lost1", b"lost2", b"lost3")
+        bench.write_file(LOG, bytes(8), end)
+        bench.disk.crash(None)
+        bench.files.unlink("abort")
+        bench.files.sync_directory("")
+        bench.disk.stop_at(count)
+        try:
+            bench.open()
+        except ProcessDied:
+            bench.kill()
+            assert bench.store.incarnation > 1
+            bench.send("t", 0, b"new1.")
+            bench.kill()
+            assert bench.bodies("t", 0) == [b"kept.", b"new1."]
+        else:
+            break
+    assert count > 5
+    assert (bench.bodies("t", 0), bench.store.incarnation) == ([b"kept."], 2)
+
+
+def test_a_full_disk_is_no_crash() -> None:
+    """An empty file that it leaves behind the end of the log says nothing of a store that was closed."""
+    bench = StoreBench(CLEAN)
+    bench.send("t", 0, b"kept.")
+    bench.store.close()
+    with closing(bench.files.open("commitlog/00000000000000001024", create=True)) as file:
+        file.truncate(1024)
+    bench.open()
+    assert (bench.bodies("t", 0), bench.store.incarnation) == ([b"kept."], 1)
 
 
 def test_queue_entries_beyond_the_log_are_word_of_lost_messages() -> None:
