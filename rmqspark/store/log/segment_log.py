@@ -30,7 +30,9 @@ class SegmentLog:
         self._files = files
         self._segment_files = segment_files
         self._segments: dict[int, Segment] = {}  # by base, ascending; a damaged store may lack one in the middle
-        self._short: list[str] = []  # paths of files that lost their end
+        self._short: list[tuple[int, int]] = []  # bases of files that lost their end, and how many bytes they have
+        self.lost_ends: list[tuple[int, int]] = []
+        """Ranges [start, end) that files had lost when they were loaded, and that read as zeros now."""
         self._next: NextFile | None = None
         self.directory = directory
         self.segment_bytes = segment_bytes
@@ -65,15 +67,17 @@ class SegmentLog:
             file.close()
         self._segments[base] = Segment(self._segment_files, path, base, self.segment_bytes)
         if size < self.segment_bytes:
-            self._short.append(path)
+            self._short.append((base, size))
 
     def fill_up(self) -> None:
         """Gives files that lost their end their length back; the rest reads as zeros. Once all files of the store are
         known to have the lengths they are configured for: else those of another setting would be lengthened before one
         says so, and not fit that setting any more."""
         while self._short:
-            with closing(self._files.open(self._short[-1])) as file:
+            base, size = self._short[-1]
+            with closing(self._files.open(self._path(base))) as file:
                 file.truncate(self.segment_bytes)
+            self.lost_ends.append((base + size, base + self.segment_bytes))
             self._short.pop()
 
     def sync_names(self) -> None:
@@ -196,6 +200,12 @@ class SegmentLog:
             self._remove(segment)
             self._files.sync_directory(self.directory)  # each for itself: a power loss must not leave a gap
         return [segment.path for segment in old]
+
+    def drop_those_that_lost_their_ends(self) -> None:
+        """Deletes them, but not the newest."""
+        for start, end in self.lost_ends:
+            if end < self.capacity_end and (segment := self.segment_at(start)) is not None:
+                self._remove(segment)
 
     def clear(self) -> None:
         """Deletes all segments; the directory stays."""

@@ -125,7 +125,7 @@ class ConsumeQueue:
         self.min_offset = self.next_offset = self.max_offset
 
     def begin_anew(self) -> None:
-        """Forgets all entries: the topic was deleted, and made again."""
+        """Forgets all entries: the topic was deleted, and made again; or the log has them all, and more."""
         self.segments.clear()
         self._end_at(0)
 
@@ -179,7 +179,8 @@ class ConsumeQueue:
     def mend_gaps(self, log_min_offset: int) -> None:
         """Where a file is missing between two others, all behind it goes, where the log has any of the missing one
         still: all is put in again. Where it has not, the files before have expired, too, and go, so that no offset is
-        given twice."""
+        given twice. One that lost its end is as good as missing."""
+        self.segments.drop_those_that_lost_their_ends()
         for before, behind in pairwise(self.segments):
             end = before.base + before.length
             if behind.base == end:
@@ -194,6 +195,13 @@ class ConsumeQueue:
                 self.segments.cut(end)
                 return
             self.segments.drop_before(behind.base)
+
+    def may_lack_its_start(self, log_min_offset: int) -> bool:
+        """Whether a file may be missing before its first one: where files have expired, or the queue began in the
+        middle, the first entry is nearly always that of an expired message, or blank."""
+        if not self.first_offset:
+            return False
+        return self.entry(self.first_offset)[1] <= 0 or not self._lies_before(self.first_offset, log_min_offset)
 
     def has_written_behind(self, offset: int, *, thorough: bool) -> bool:
         """Whether there are entries from `offset` on. Unless a power loss may have kept any mixture of them

@@ -19,8 +19,8 @@ from rmqspark.protocol.records.record import SIZE_MAGIC, check_record, decode_re
 from rmqspark.protocol.records.record_batch import RecordBatch
 from rmqspark.store.reading.left_over import LeftOver
 from rmqspark.store.reading.time_search import TimeSearch
-from rmqspark.store.recovery.redispatch import Redispatcher
-from rmqspark.store.recovery.scan import Damage, LogScan
+from rmqspark.store.recovery.redispatch import Redispatcher, queued
+from rmqspark.store.recovery.scan import Damage, LogScan, Records
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from rmqspark.store.checkpoint import Checkpoint
     from rmqspark.store.contents import Contents
     from rmqspark.store.log.segment import Segment
+    from rmqspark.store.queues.consume_queue import ConsumeQueue
     from rmqspark.store.recovery.run_marker import LastRun
-    from rmqspark.store.recovery.scan import Records
     from rmqspark.store.recovery.whole_halves import WholeHalves
 
 
@@ -107,15 +107,35 @@ class Recovery:
             self._deletions.save()
             return self._find_start_as_rocketmq()
         recovery_offset = max(self._checkpoint.recovery_offset, oldest)
+        watermark = max(self._checkpoint.watermark, oldest)
+        are_whole = True
         for queue in self._queues:
             queue.mend_gaps(oldest)
+            if queue.may_lack_its_start(oldest) and self._lacks_its_start(queue, watermark):
+                queue.begin_anew()
+                are_whole = False
             queue.find_end_below(recovery_offset)
         self._finish_deletions()
-        watermark = max(self._checkpoint.watermark, oldest)
-        if self._queues.entries_total() >= self._checkpoint.entries_total:  # more where a deletion was cut short
+        # More where a deletion was cut short.
+        if are_whole and self._queues.entries_total() >= self._checkpoint.entries_total:
             return recovery_offset, watermark
         self._find_ends_by_scan(whole=True)  # a queue is missing, or not what it was
         return oldest, watermark
+
+    def _lacks_its_start(self, queue: ConsumeQueue, watermark: int) -> bool:
+        """Whether the log has messages that come before all that are in the files of a queue."""
+        first, (physical_offset, size, _) = queue.first_offset, queue.entry(queue.first_offset)
+        end = physical_offset if size > 0 else watermark
+        scan = LogScan(self._log.segments, self._log.min_offset, end, check_crc=False)
+        for found in scan.run():
+            if isinstance(found, Records):
+                batch = found.batch
+                for topic, queue_id, rows in queued(batch, batch.positions + found.physical_offset, self._deletions):
+                    if (topic, queue_id) == (queue.topic, queue.queue_id) and (batch.queue_offsets[rows] < first).any():
+                        return True
+            if scan.position >= end:
+                break
+        return False
 
     def _forget_log(self) -> tuple[int, int]:
         """Without a log its queues lead nowhere. That there was one the checkpoint knows, if they are gone as well."""

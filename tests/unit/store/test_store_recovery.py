@@ -59,6 +59,15 @@ def all_bounds(bench: StoreBench) -> dict[tuple[str, int], tuple[int, int]]:
     return {queue: bench.store.queues.bounds(*queue) for queue in all_bodies(bench)}
 
 
+def take(bench: StoreBench, path: str, left: int | None = None) -> None:
+    """A file is deleted, or cut to so many bytes."""
+    if left is None:
+        bench.files.unlink(path)
+    else:
+        with closing(bench.files.open(path)) as file:
+            file.truncate(left)
+
+
 def derived(bench: StoreBench) -> dict[str, bytes]:
     return {**bench.content("consumequeue"), **bench.content("index")}
 
@@ -93,9 +102,10 @@ def test_derived_files_are_made_again(how: str, what: str) -> None:
     )
 
 
-@pytest.mark.parametrize("file", range(1, 11))
+@pytest.mark.parametrize("left", [None, 0, 40], ids=["missing", "empty", "cut"])
+@pytest.mark.parametrize("file", range(12))
 @pytest.mark.parametrize("hours", [12, 70, 80, 100, 124])
-def test_a_file_that_is_missing_in_the_middle_of_a_queue(file: int, hours: int) -> None:
+def test_a_file_of_a_queue_is_not_what_it_was(file: int, hours: int, left: int | None) -> None:
     """What the log still has is found again, and all goes on expiring."""
     bench = StoreBench()
     for number in range(60):
@@ -104,7 +114,7 @@ def test_a_file_that_is_missing_in_the_middle_of_a_queue(file: int, hours: int) 
             bench.send(topic, 0, b"%b%03d" % (topic.encode(), number))
     messages = all_bodies(bench)
     bench.store.close()
-    bench.files.unlink(f"consumequeue/t/0/{file * 100:020d}")
+    take(bench, f"consumequeue/t/0/{file * 100:020d}", left)
     bench.open()
     assert all_bodies(bench) == messages
     bench.clock.advance(hours=hours)
@@ -115,8 +125,9 @@ def test_a_file_that_is_missing_in_the_middle_of_a_queue(file: int, hours: int) 
     assert all_bodies(bench) == {queue: messages[queue][lows[queue[0]] :] for queue in messages}
 
 
-@pytest.mark.parametrize("file", [1, 4, 7, 10])
-def test_a_file_is_missing_whose_messages_have_expired(file: int) -> None:
+@pytest.mark.parametrize("left", [None, 0, 40], ids=["missing", "empty", "cut"])
+@pytest.mark.parametrize("file", [0, 1, 4, 7, 10])
+def test_a_file_is_missing_whose_messages_have_expired(file: int, left: int | None) -> None:
     """The queue begins behind it: none of its offsets is given a second time, also where it has no message left."""
     bench = StoreBench()
     for number in range(60):
@@ -128,8 +139,8 @@ def test_a_file_is_missing_whose_messages_have_expired(file: int) -> None:
     bench.expire(hours=80)
     bench.store.close()
     for path, content in before.items():  # a crash came before they followed the log
-        if path != f"consumequeue/t/0/{file * 100:020d}":
-            write_whole(bench.files, path, content)
+        write_whole(bench.files, path, content)
+    take(bench, f"consumequeue/t/0/{file * 100:020d}", left)
     bench.open()
     assert bench.store.queues.bounds("t", 0) == (60, 60)
     bench.send("t", 0, b"next")
@@ -137,9 +148,10 @@ def test_a_file_is_missing_whose_messages_have_expired(file: int) -> None:
     assert bench.numbered_bodies("t", 0, 60) == [(60, b"next")]
 
 
+@pytest.mark.parametrize("left", [None, 0, 40], ids=["missing", "empty", "cut"])
 @pytest.mark.parametrize("file", [5, 6, 7])
 @pytest.mark.parametrize("hours", [40, 45, 48, 52])
-def test_a_file_is_missing_of_whose_messages_some_have_expired(file: int, hours: int) -> None:
+def test_a_file_is_missing_of_whose_messages_some_have_expired(file: int, hours: int, left: int | None) -> None:
     """Those that have not are found again, wherever in the file the log begins."""
     bench = StoreBench()
     for number in range(60):
@@ -154,7 +166,7 @@ def test_a_file_is_missing_of_whose_messages_some_have_expired(file: int, hours:
     bench.store.close()
     for path, content in before.items():  # a crash came before they followed the log
         write_whole(bench.files, path, content)
-    bench.files.unlink(f"consumequeue/t/0/{file * 100:020d}")
+    take(bench, f"consumequeue/t/0/{file * 100:020d}", left)
     bench.open()
     assert bench.store.queues.bounds("t", 0) == (low, 60)
     assert bench.bodies("t", 0) == messages[low:]
