@@ -10,6 +10,7 @@ have seen is noted (the incarnation is raised) before the evidence goes.
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -23,7 +24,7 @@ from rmqspark.store.recovery.redispatch import Redispatcher, queued
 from rmqspark.store.recovery.scan import Damage, LogScan, Records
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from rmqspark.store.checkpoint import Checkpoint
     from rmqspark.store.contents import Contents
@@ -189,11 +190,26 @@ class Recovery:
 
     def _miss_files(self, start: int) -> None:
         """What is below `start` is not gone through, and a queue leads into a file that is not there: readers could
-        not step over that."""
-        for gap in self._log.segments.gaps_below(start):
+        not step over that. Of one that lost its end they would find nothing, and nobody be told."""
+        segments = self._log.segments
+        cut_off = chain.from_iterable(self._damage_of(*lost, start) for lost in segments.lost_ends)
+        for gap in chain(segments.gaps_below(start), cut_off):
             self._damage.append(Damage(*gap))
             if any(queue.leads_into(*gap) for queue in self._queues):
                 self._note_loss()
+
+    def _damage_of(self, lost_start: int, lost_end: int, below: int) -> Iterator[Damage]:
+        """What of a file below a position is no record any more since it lost its end."""
+        end = min(lost_end, below)
+        if lost_start >= end:
+            return
+        base = lost_start - lost_start % self._log.segment_bytes
+        scan = LogScan(self._log.segments, base, end, check_crc=self._check_crc)
+        for found in scan.run():
+            if isinstance(found, Damage):
+                yield found
+            if scan.position >= end:
+                return
 
     def _go_through(self, start: int, watermark: int, redispatcher: Redispatcher) -> None:
         scan = LogScan(

@@ -354,6 +354,35 @@ def test_a_file_of_the_log_is_missing(file: int, how: str) -> None:
         assert bench.numbered_bodies("t", 0, offset) == [each for each in expected if each[0] >= offset]
 
 
+@pytest.mark.parametrize("how", ["closed", "killed"])
+@pytest.mark.parametrize("left", [0, 300, 400])
+@pytest.mark.parametrize("file", [0, 1, 4])
+def test_a_file_of_the_log_lost_its_end(file: int, left: int, how: str) -> None:
+    """So did its messages, which is told: no queue leads to them any more, and the others are served."""
+    bench = StoreBench()
+    for number in range(40):
+        bench.send("t", 0, b"m%03d" % number)
+    bench.store.checkpoint()
+    bench.store.checkpoint()
+    start, end = file * 1024, min((file + 1) * 1024, bench.store.end_offset)
+    entries = bench.store.queues.entries("t", 0, 0, 40)
+    ends = entries["physical_offset"] + entries["size"]
+    lost = set(np.flatnonzero((ends > start + left) & (entries["physical_offset"] < end)).tolist())
+    damage = Damage(int(entries["physical_offset"][min(lost)]), end)
+    if how == "closed":
+        bench.store.close()
+    else:
+        bench.disk.kill()
+    take(bench, f"commitlog/{start:020d}", left)
+    bench.open()
+    assert (bench.store.damage, bench.store.incarnation) == ((damage,), 2)
+    expected = [(number, b"m%03d" % number) for number in range(40) if number not in lost]
+    for _ in range(2):
+        assert bench.numbered_bodies("t", 0, bench.store.queues.min_offset("t", 0)) == expected
+        bench.reopen()
+    assert (bench.store.damage, bench.store.incarnation) == ((), 2)
+
+
 def test_a_crash_of_which_the_word_was_deleted() -> None:
     """Without `abort` the store passes for a closed one. What is behind the watermark says that it is none: nothing
     that was discarded comes back, and readers are told that some is gone, wherever the recovery dies."""
