@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from rmqspark.errors import DamagedFile
 from rmqspark.store.deletions import Deletions
 from rmqspark.store.index.index import Index
+from rmqspark.store.index.index_keys import keys_of_records
 from rmqspark.store.log.commit_log import CommitLog
 from rmqspark.store.queues.consume_queues import ConsumeQueues
 from rmqspark.store.recovery.scan import LogScan, Records
@@ -55,6 +56,20 @@ class Contents:
                 if end is not None:
                     batch = batch.where(batch.positions + at < end)
                 self.index.append_records(None, batch, batch.positions + at)
+
+    def has_keys(self, last: int, start: int, end: int) -> bool:
+        """Whether a record has any that lies in [start, end), and behind the one at `last`."""
+        scan = LogScan(self.log.segments, start, end, check_crc=False)
+        for found in scan.run():
+            if isinstance(found, Records):
+                places = found.batch.positions + found.physical_offset
+                is_between = (places > last) & (places < end)
+                between = found.batch.where(is_between)
+                if len(between) and len(keys_of_records(None, between, places[is_between]).hashes):
+                    return True
+            if scan.position >= end:
+                break
+        return False
 
     def follow_log_start(self) -> list[str]:
         """Deletes the files that lead only to messages that are gone from the log; returns their paths."""

@@ -98,6 +98,13 @@ class Index:
         self._note_sealed()
         return max(0, self._accepted_offset) if feed_from is None else feed_from
 
+    def seams(self) -> list[tuple[int, int]]:
+        """For each file, where the last record lies of the file before it (-1: there is none), and the first of its
+        own: none that has keys is between them, or a file is missing."""
+        headers = [file.header for file in self._files]
+        lasts = [-1, *(header.end_physical_offset for header in headers)]
+        return [(last, header.begin_physical_offset) for last, header in zip(lasts, headers, strict=False)]
+
     # --- keys in
 
     @property

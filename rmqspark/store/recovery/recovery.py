@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from rmqspark.errors import DamagedFile, MessageNotFound, RecordError
-from rmqspark.protocol.records.record import SIZE_MAGIC, check_record, decode_record
+from rmqspark.protocol.records.record import MAGIC_BLANK, SIZE_MAGIC, check_record, decode_record
 from rmqspark.protocol.records.record_batch import RecordBatch
 from rmqspark.store.reading.left_over import LeftOver
 from rmqspark.store.reading.time_search import TimeSearch
@@ -270,6 +270,8 @@ class Recovery:
             log_end_offset=self._log.end_offset,
             checkpoint_timestamp_ms=self._checkpoint.index_timestamp_ms,
         )
+        if (lost := self._first_lost_keys()) is not None:
+            feed_from = self._index.cut(lost)
         start = max(feed_from, self._log.min_offset)
         if self._checkpoint.is_sealed and feed_from >= self._checkpoint.index_offset:
             # Nothing below the recovery offset is missing but, perhaps, keys of the very last record.
@@ -278,6 +280,29 @@ class Recovery:
             start = max(start, self._checkpoint.recovery_offset)
         kept = self._halves.kept
         self._contents.feed_index(start, kept.begin if kept is not None else None, check_crc=bool(self._damage))
+
+    def _first_lost_keys(self) -> int | None:
+        """Where the first file of the index begins that has not what comes before: one is missing there. None if none
+        is."""
+        assert self._index is not None
+        for last, begin in self._index.seams():
+            start = max(last, self._log.min_offset)
+            if start < begin and not self._is_next(last, begin) and self._contents.has_keys(last, start, begin):
+                return begin
+        return None
+
+    def _is_next(self, physical_offset: int, end: int) -> bool:
+        """Whether nothing is between the record there and `end`. As it nearly always is, and nothing more is read."""
+        segments = self._log.segments
+        try:
+            size, _ = SIZE_MAGIC.unpack(segments.read(physical_offset, SIZE_MAGIC.size))
+            behind = physical_offset + int(size)
+            if behind == end or end - behind != -behind % self._log.segment_bytes:
+                return behind == end
+            _, magic = SIZE_MAGIC.unpack(segments.read(behind, SIZE_MAGIC.size))
+        except DamagedFile:
+            return False
+        return int(magic) == MAGIC_BLANK
 
     def _feed_one(self, physical_offset: int) -> None:
         assert self._index is not None

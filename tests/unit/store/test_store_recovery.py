@@ -187,6 +187,37 @@ def test_what_was_stored_without_an_index_is_in_the_next(first: StoreConfig, how
         assert len(bench.store.query("t", f"m{number:03}", 0, 1 << 60, 9)) == 1, number
 
 
+@pytest.mark.parametrize("how", ["closed", "killed"])
+@pytest.mark.parametrize("hours", [0, 80])
+@pytest.mark.parametrize("file", range(5))
+def test_a_file_of_the_index_is_missing(file: int, hours: int, how: str) -> None:
+    """Whichever it is, it is made again from the log, to the same bytes; unless it leads to nothing that is there."""
+    bench = StoreBench()
+    for number in range(160):
+        bench.clock.advance(ms=10)
+        bench.send("t", 0, b"m%03d" % number)
+        if number == 80:
+            bench.clock.advance(hours=hours)
+    bench.store.checkpoint()
+    bench.store.checkpoint()
+    bench.store.expire(bench.clock.now_ms())
+    bench.reopen()
+    before, first = bench.derived(), bench.store.queues.min_offset("t", 0)
+    assert (first > 40) == (hours > 0)
+    if how == "closed":
+        bench.store.close()
+    else:
+        bench.disk.kill()
+    names = sorted(bench.content("index"))
+    bench.files.unlink(names[min(file, len(names) - 1)])
+    bench.open()
+    for number in range(first, 160):
+        assert len(bench.store.query("t", f"m{number:03}", 0, 1 << 60, 9)) == 1, number
+    bench.reopen()
+    if not hours:
+        assert bench.derived() == before
+
+
 @pytest.mark.parametrize("garbage", [b"\xff" * 20, ENTRY.pack(1 << 50, 100, 0), ENTRY.pack(50, 100, 0), bytes(20)])
 @pytest.mark.parametrize("entry", [0, 3, 11])
 def test_a_queue_that_is_not_what_it_was(garbage: bytes, entry: int) -> None:
