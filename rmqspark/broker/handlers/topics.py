@@ -17,7 +17,7 @@ import msgspec
 from rmqspark.broker.paging import page_of
 from rmqspark.broker.sending.intake import MULTI_TAG
 from rmqspark.broker.state.attributes import MESSAGE_TYPE, change_attributes, check_attributes, plainly
-from rmqspark.errors import InvalidArgument, InvalidName, RmqError
+from rmqspark.errors import InvalidArgument, InvalidName, NotWritable, RmqError
 from rmqspark.protocol.bodies.admin import TopicConfigList
 from rmqspark.protocol.bodies.route import TopicConfig, TopicConfigTable, TopicList
 from rmqspark.protocol.codes import RequestCode
@@ -26,6 +26,7 @@ from rmqspark.protocol.headers.cluster import GetAllTopicConfigRequestHeader, Ge
 from rmqspark.protocol.names import Perm, check_topic
 from rmqspark.remoting.reply import Reply, reply_after
 from rmqspark.remoting.router import Route, Routes
+from rmqspark.store.disk_errors import advice
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -114,7 +115,10 @@ class TopicHandlers:
         check_topic(topic)
         if self._topics.is_system(topic):
             raise InvalidName(f"Topic {topic!r} belongs to the broker.", hint="Only topics of users can be deleted.")
-        self._deletion.forget(topic)
+        try:
+            self._deletion.forget(topic)
+        except OSError as error:
+            raise NotWritable(f"Topic {topic!r} cannot be deleted: {error}.", hint=advice(error)) from error
         return reply_after(self._publisher.publish)
 
     def config(self, request: Request[TopicRequestHeader]) -> Reply:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import errno
 
 import msgspec
 import pytest
@@ -145,6 +146,26 @@ def test_a_deletion_that_was_answered_outlives_a_crash(on_broker, mode, has_lost
     left = on_broker(live, files=files, store={"flush_disk_type": mode})
     left.crash(None) if has_lost_power else left.kill()
     on_broker(look, files=left, store={"flush_disk_type": mode})
+
+
+def test_a_deletion_that_a_full_disk_refuses_says_what_it_is_about(on_broker) -> None:
+    """The topic stays, and goes when there is room."""
+    files = MemoryFileSystem()
+
+    async def talk(bench) -> None:
+        client = await bench.connect()
+        await client.create_topic("orders", 1)
+        await client.send("orders")
+        files.fail_next("rename", OSError(errno.ENOSPC, "No space left on device"))
+        refused = await client.ask(*DELETE)
+        assert refused.code == ResponseCode.SERVICE_NOT_AVAILABLE
+        assert "Topic 'orders' cannot be deleted: [Errno 28] No space left on device." in refused.remark
+        assert await end(client, "orders") == "1"
+        assert (await client.ask(*DELETE)).code == 0
+        await client.create_topic("orders", 1)
+        assert await end(client, "orders") == "0"
+
+    on_broker(talk, files=files)
 
 
 DELETE_GROUP = RequestCode.DELETE_SUBSCRIPTIONGROUP, DeleteSubscriptionGroupRequestHeader("g", True)
