@@ -24,12 +24,11 @@ class Contents:
     deletions: Deletions
 
     def load(self) -> None:
-        """Finds the files of log and queues, and gives those that lost their end their length back. Raises StoreError,
-        OSError."""
+        """Finds the files of log and queues, and gives those of the log that lost their end their length back. Raises
+        StoreError, OSError."""
         self.log.segments.load()
         self.queues.load()
-        for segments in (self.log.segments, *(queue.segments for queue in self.queues)):
-            segments.fill_up()
+        self.log.segments.fill_up()
 
     def cut(self, physical_offset: int) -> None:
         """Takes back all from a record's begin on, durably. Raises OSError; then some of it may be there still.

@@ -201,11 +201,13 @@ class SegmentLog:
             self._files.sync_directory(self.directory)  # each for itself: a power loss must not leave a gap
         return [segment.path for segment in old]
 
-    def drop_those_that_lost_their_ends(self) -> None:
-        """Deletes them, but not the newest."""
-        for start, end in self.lost_ends:
-            if end < self.capacity_end and (segment := self.segment_at(start)) is not None:
-                self._remove(segment)
+    def drop_short(self) -> None:
+        """Deletes files that lost their end, but not the newest: after a `fill_up` in their stead and a crash there
+        would be zeros that nobody knows of. That a file is missing is noticed."""
+        newest = next(reversed(self._segments), None)
+        for base in [base for base, _ in self._short if base != newest]:
+            self._remove(self._segments[base])
+        self._short = [(base, size) for base, size in self._short if base == newest]
 
     def clear(self) -> None:
         """Deletes all segments; the directory stays."""

@@ -125,7 +125,7 @@ class ConsumeQueue:
         self.min_offset = self.next_offset = self.max_offset
 
     def begin_anew(self) -> None:
-        """Forgets all entries: the topic was deleted, and made again; or the log has them all, and more."""
+        """Forgets all entries: the topic was deleted, and made again."""
         self.segments.clear()
         self._end_at(0)
 
@@ -180,7 +180,8 @@ class ConsumeQueue:
         """Where a file is missing between two others, all behind it goes, where the log has any of the missing one
         still: all is put in again. Where it has not, the files before have expired, too, and go, so that no offset is
         given twice. One that lost its end is as good as missing."""
-        self.segments.drop_those_that_lost_their_ends()
+        self.segments.drop_short()
+        self.segments.fill_up()
         for before, behind in pairwise(self.segments):
             end = before.base + before.length
             if behind.base == end:

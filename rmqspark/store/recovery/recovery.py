@@ -110,11 +110,12 @@ class Recovery:
         recovery_offset = max(self._checkpoint.recovery_offset, oldest)
         watermark = max(self._checkpoint.watermark, oldest)
         are_whole = True
-        for queue in self._queues:
+        for queue in list(self._queues):
             queue.mend_gaps(oldest)
             if queue.may_lack_its_start(oldest) and self._lacks_its_start(queue, watermark):
-                queue.begin_anew()
+                self._queues.remove(queue.topic, [queue.queue_id])
                 are_whole = False
+                continue
             queue.find_end_below(recovery_offset)
         self._finish_deletions()
         # More where a deletion was cut short.
@@ -167,6 +168,7 @@ class Recovery:
 
     def _find_ends_by_scan(self, *, whole: bool) -> None:
         for queue in self._queues:
+            queue.segments.fill_up()
             queue.find_end_by_scan(from_start=whole)
             for segment in queue.segments:
                 segment.touch()  # nobody knows whether what is kept is on disk

@@ -66,6 +66,7 @@ def take(bench: StoreBench, path: str, left: int | None = None) -> None:
     else:
         with closing(bench.files.open(path)) as file:
             file.truncate(left)
+            file.fsync()
 
 
 def derived(bench: StoreBench) -> dict[str, bytes]:
@@ -123,6 +124,29 @@ def test_a_file_of_a_queue_is_not_what_it_was(file: int, hours: int, left: int |
     lows = {topic: bench.store.queues.min_offset(topic, 0) for topic in "tu"}
     assert lows["t"] - lows["u"] in (0, 1)
     assert all_bodies(bench) == {queue: messages[queue][lows[queue[0]] :] for queue in messages}
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("left", [None, 40], ids=["missing", "cut"])
+@pytest.mark.parametrize("file", [0, 2])
+def test_a_queue_is_made_again_though_the_power_goes(file: int, left: int | None) -> None:
+    """Wherever it does, and whatever it leaves of the files that were there."""
+    for count in range(1, 200):
+        bench = StoreBench(CLEAN)
+        for number in range(20):
+            bench.send("t", 0, b"m%03d" % number)
+        bench.store.close()
+        take(bench, f"consumequeue/t/0/{file * 100:020d}", left)
+        bench.files.sync_directory("consumequeue/t/0")
+        bench.disk.stop_at(count)
+        try:
+            bench.open()
+        except ProcessDied:
+            bench.lose_power(count)
+            assert bench.bodies("t", 0) == [b"m%03d" % number for number in range(20)], count
+        else:
+            break
+    assert count > 5
 
 
 @pytest.mark.parametrize("left", [None, 0, 40], ids=["missing", "empty", "cut"])
