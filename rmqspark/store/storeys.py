@@ -153,12 +153,16 @@ class Storeys:
 
     def _last_run(self, checkpoint: Checkpoint) -> LastRun:
         """How it ended. Whoever deletes `abort` after a crash takes the word of it along, but ours closes a store with
-        nothing in the log behind the watermark."""
+        nothing in the log behind the watermark. Nobody closes one with messages and no checkpoint: without that nothing
+        says how far the queues are."""
         said = run_marker.read_last_run(self.files)
-        if said.was_closed and checkpoint.is_sealed and self.log.segments.has_bytes_from(checkpoint.watermark):
+        if not said.was_closed:
+            return said
+        if checkpoint.is_sealed and self.log.segments.has_bytes_from(checkpoint.watermark):
             log.warning("the store was not closed in order, though the file abort is not there")
             return run_marker.UNKNOWN
-        return said
+        is_lost = not checkpoint.is_sealed and not checkpoint.log_timestamp_ms and bool(self.log.segments)
+        return run_marker.NOT_CLOSED if is_lost else said
 
     def _keep_back(self) -> None:
         """What is at the end of the log of a half batch, until the rest is appended, or something else: then there is

@@ -31,6 +31,7 @@ class LastRun(NamedTuple):
 
 
 CLOSED: Final = LastRun(was_closed=True, same_boot=False, read_unsynced=False)
+NOT_CLOSED: Final = LastRun(was_closed=False, same_boot=False, read_unsynced=False)
 UNKNOWN: Final = LastRun(was_closed=False, same_boot=False, read_unsynced=True)
 """What is assumed of a run that left no word: the worst."""
 
@@ -50,10 +51,10 @@ def read_last_run(files: FileSystem) -> LastRun:
 
 
 def mark_recovering(files: FileSystem, last_run: LastRun) -> None:
-    """Says, where nothing says so yet, that the store is open; so far nobody can read from it. If the last run is not
-    `CLOSED`, though nothing says so, the worst is assumed of it in the next start, too, should this one die."""
+    """Says, where nothing says so yet, that the store is open; so far nobody can read from it. What is `UNKNOWN` of the
+    last run, though nothing says so, is unknown in the next start, too, should this one die."""
     if not files.exists(PATH):
-        _write(files, *((files.boot_id(), _RECOVERING) if last_run.was_closed else ("", "")))
+        _write(files, *(("", "") if last_run.read_unsynced else (files.boot_id(), _RECOVERING)))
 
 
 def mark_running(files: FileSystem, flush_disk_type: str) -> None:
