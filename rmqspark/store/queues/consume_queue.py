@@ -243,27 +243,33 @@ class ConsumeQueue:
         known = bisect_left(offsets, True, key=lambda at: not self._is_entry_below(at, physical_offset))
         self._end_at(offsets.start + known)
 
-    def find_end_by_scan(self, *, from_start: bool = False) -> None:
-        """Ends the queue before its first invalid entry, looking at the last three files (RocketMQ's rule) or at all;
-        `from_start` also takes physical offsets that fall for invalid."""
+    def find_end_by_scan(self, *, below: int | None = None) -> None:
+        """Ends the queue before its first invalid entry, looking at the last three files (RocketMQ's rule). With
+        `below` at all of them, and what contradicts the next entry, or leads behind that physical offset, is invalid,
+        too: of two that cannot both be right nobody knows which one is."""
         segments = list(self.segments)
-        if not from_start:
+        if below is None:
             segments = segments[-_RECOVERED_SEGMENTS:]
-        newest = -1
+        reached = 0
         end = segments[0].base if segments else 0
         for segment in segments:
             if segment.base != end:
                 break  # a file is missing
-            end += segment.length
             entries = np.frombuffer(segment.read(0, segment.length), ENTRY_DTYPE)
-            physical_offsets = entries["physical_offset"].astype(np.int64)
-            bad = (physical_offsets < 0) | (entries["size"] <= 0)
-            if from_start:
-                bad |= np.diff(physical_offsets, prepend=newest) < 0
+            places, sizes = entries["physical_offset"].astype(np.int64), entries["size"].astype(np.int64)
+            bad = (places < 0) | (sizes <= 0)
+            if below is not None:
+                if not bad[0] and places[0] < reached:
+                    end -= ENTRY_BYTES
+                    break
+                ends = places + np.where(sizes == NO_MESSAGE_SIZE, 0, sizes)
+                next_places = np.append(np.where(bad[1:], below, places[1:]), below)
+                bad |= (places > below) | (ends > np.minimum(next_places, below))
+                reached = int(ends[-1])
             if bad.any():
-                self._end_at(segment.base // ENTRY_BYTES + int(bad.argmax()))
-                return
-            newest = int(physical_offsets[-1])
+                end += int(bad.argmax()) * ENTRY_BYTES
+                break
+            end += segment.length
         self._end_at(end // ENTRY_BYTES)
 
     def _is_entry_below(self, offset: int, physical_offset: int) -> bool:

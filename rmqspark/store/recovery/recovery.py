@@ -76,7 +76,8 @@ class Recovery:
         start, watermark = self._find_start()
         self._miss_files(start)
         self._make_log_durable(watermark)
-        redispatcher = Redispatcher(self._queues, self._deletions)
+        settled = self._checkpoint.recovery_offset if self._checkpoint.is_sealed else None
+        redispatcher = Redispatcher(self._queues, self._deletions, settled)
         self._go_through(start, watermark, redispatcher)
         self._cut_queues()
         self._cut_log()
@@ -121,7 +122,7 @@ class Recovery:
         # More where a deletion was cut short.
         if are_whole and self._queues.entries_total() >= self._checkpoint.entries_total:
             return recovery_offset, watermark
-        self._find_ends_by_scan(whole=True)  # a queue is missing, or not what it was
+        self._find_ends_by_scan(below=recovery_offset)  # a queue is missing, or not what it was
         return oldest, watermark
 
     def _lacks_its_start(self, queue: ConsumeQueue, watermark: int) -> bool:
@@ -149,7 +150,7 @@ class Recovery:
     def _find_start_as_rocketmq(self) -> tuple[int, int]:
         """All files but the newest that holds records were finished once, so their content counts as durable. Queues
         may end before the checkpoint, or not be there."""
-        self._find_ends_by_scan(whole=False)
+        self._find_ends_by_scan()
         heads = [(segment.base, _first_store_timestamp(segment)) for segment in self._log.segments]
         begun = [(base, stored_ms) for base, stored_ms in heads if stored_ms is not None]
         watermark = begun[-1][0] if begun else self._log.min_offset
@@ -166,10 +167,10 @@ class Recovery:
             self._deletions.sync_name()
             self._queues.remove(topic, queue_ids)
 
-    def _find_ends_by_scan(self, *, whole: bool) -> None:
+    def _find_ends_by_scan(self, *, below: int | None = None) -> None:
         for queue in self._queues:
             queue.segments.fill_up()
-            queue.find_end_by_scan(from_start=whole)
+            queue.find_end_by_scan(below=below)
             for segment in queue.segments:
                 segment.touch()  # nobody knows whether what is kept is on disk
         self._finish_deletions()

@@ -47,11 +47,15 @@ class _Run(NamedTuple):
 
 
 class Redispatcher:
-    """Brings queues up to date. `refused` counts records that belong to no queue that could exist."""
+    """Brings queues up to date. `refused` counts records that belong to no queue that could exist.
 
-    def __init__(self, queues: ConsumeQueues, deletions: Deletions) -> None:
+    With `settled_offset` no queue had messages from that place in the log on, whatever its last entry says, of which a
+    bit may have rotted; and each is dispatched once."""
+
+    def __init__(self, queues: ConsumeQueues, deletions: Deletions, settled_offset: int | None = None) -> None:
         self._queues = queues
         self._deletions = deletions
+        self._settled_offset = settled_offset
         self.refused = 0
 
     def dispatch(
@@ -112,6 +116,8 @@ class Redispatcher:
     def _put(self, queue: ConsumeQueue, queue_offsets: Positions, entries: Entries) -> None:
         """Entries of one queue in log order. Those of messages before the queue's end are there already."""
         end_offset = queue.end_physical_offset()
+        if self._settled_offset is not None:
+            end_offset = min(end_offset, self._settled_offset)
         if int(entries["physical_offset"][0]) >= end_offset and _is_run(queue_offsets):  # as nearly always
             self._put_run(queue, int(queue_offsets[0]), entries)
             return

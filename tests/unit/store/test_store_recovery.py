@@ -257,6 +257,33 @@ def test_a_queue_that_is_not_what_it_was(garbage: bytes, entry: int) -> None:
 
 
 @pytest.mark.faults
+@pytest.mark.parametrize("how", ["closed", "killed"])
+@pytest.mark.parametrize("entry", [3, 20, 29])
+@pytest.mark.parametrize("byte", range(12))
+def test_a_flipped_bit_of_a_queue_costs_one_message(byte: int, entry: int, how: str) -> None:
+    """Of its place or its size: no offset is given twice, and all that comes behind is found again in the log."""
+    for bit in (0, 3, 6):
+        bench = StoreBench(CLEAN)
+        for number in range(30):
+            bench.send("t", 0, b"m%03d" % number)
+        bench.store.checkpoint()
+        bench.store.checkpoint()
+        for number in range(30, 40):
+            bench.send("t", 0, b"m%03d" % number)
+        bench.store.flush()
+        if how == "closed":
+            bench.store.close()
+        else:
+            bench.disk.kill()
+        bench.flip_bit(f"consumequeue/t/0/{entry // 5 * 100:020d}", entry % 5 * 20 + byte, bit)
+        bench.open()
+        bench.send("t", 0, b"m040")
+        missing = {b"m%03d" % number for number in range(41)} - set(bench.bodies("t", 0))
+        assert missing <= {b"m%03d" % entry}
+        assert bench.store.queues.max_offset("t", 0) == 41
+
+
+@pytest.mark.faults
 @pytest.mark.parametrize("torn", range(1, 110, 7))
 def test_a_torn_tail_is_cut(torn: int) -> None:
     """A record of which a kill left only the beginning is not there, and everything before it is."""
