@@ -11,7 +11,7 @@ have seen is noted (the incarnation is raised) before the evidence goes.
 from __future__ import annotations
 
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from rmqspark.store.queues.consume_queue import ConsumeQueue
     from rmqspark.store.recovery.run_marker import LastRun
     from rmqspark.store.recovery.whole_halves import WholeHalves
+
+
+_KEYS_WITHIN_BYTES: Final = 64 << 20
 
 
 class Recovered(NamedTuple):
@@ -286,11 +289,12 @@ class Recovery:
 
     def _first_lost_keys(self) -> int | None:
         """Where the first file of the index begins that has not what comes before: one is missing there. None if none
-        is."""
+        is. The keys of a whole file are not far away: of gigabytes of half batches, which have none, a few MB tell."""
         assert self._index is not None
         for last, begin in self._index.seams():
             start = max(last, self._log.min_offset)
-            if start < begin and not self._is_next(last, begin) and self._contents.has_keys(last, start, begin):
+            end = min(begin, start + _KEYS_WITHIN_BYTES)
+            if start < begin and not self._is_next(last, begin) and self._contents.has_keys(last, start, end):
                 return begin
         return None
 
