@@ -6,6 +6,7 @@ the store was open and what readers could see: from that follows whether somethi
 
 from __future__ import annotations
 
+from contextlib import suppress
 from os import getpid
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -63,8 +64,9 @@ def mark_running(files: FileSystem, flush_disk_type: str) -> None:
 
 
 def mark_closed(files: FileSystem) -> None:
-    """Says that all there is, is on disk."""
-    files.unlink(PATH)
+    """Says that all there is, is on disk; as it does already where somebody has deleted the marker."""
+    with suppress(FileNotFoundError):
+        files.unlink(PATH)
     files.sync_directory("")
 
 

@@ -482,6 +482,15 @@ def test_a_kill_of_which_nothing_says_how_far_the_queues_are(gone: list[str]) ->
     assert bench.store.incarnation == 1
 
 
+def test_a_store_is_closed_in_order_though_its_abort_was_deleted() -> None:
+    bench = StoreBench()
+    bench.send("t", 0, b"kept")
+    bench.files.unlink("abort")
+    bench.store.close()
+    bench.open()
+    assert bench.numbered_bodies("t", 0, 0) == [(0, b"kept")]
+
+
 def test_a_crash_of_which_the_word_was_deleted() -> None:
     """Without `abort` the store passes for a closed one. What is behind the watermark says that it is none: nothing
     that was discarded comes back, and readers are told that some is gone, wherever the recovery dies."""
