@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _FIRST_LEVEL: Final = 3  # of the first time; one more each time
 _AT_ONCE: Final = {Property.DELAY: "0"}
+_MOST_TIMES: Final = (1 << 31) - 1  # that a record can say
 
 
 class Returned(NamedTuple):
@@ -62,7 +63,7 @@ class Redelivery:
         """
         name, now_ms = group.groupName, self._clock.now_ms()
         most_times = group.retryMaxTimes if max_times is None else max_times
-        if delay_level < 0 or record.reconsume_times >= most_times:
+        if delay_level < 0 or _times(record) >= most_times:
             is_new = self._topics.ensure_dead_letters(name, now_ms)
             return Returned(_dead_letter(record, name), is_dead_letter=True, is_topic_new=is_new)
         is_new = self._topics.ensure_retry(name, group.retryQueueNums, now_ms)
@@ -84,7 +85,7 @@ class Redelivery:
 
 def _retry(record: Record, place: Place, delay_level: int, levels: int) -> Draft:
     """The message parked for `place`. Level 0: one above that of the time before."""
-    level = delay_level or _FIRST_LEVEL + record.reconsume_times
+    level = delay_level or _FIRST_LEVEL + _times(record)
     parked = park(place, _with_origin(record), level, levels)
     return _draft(record, parked.topic, parked.queue_id, parked.properties)
 
@@ -106,7 +107,13 @@ def _with_origin(record: Record) -> bytes:
     return join_properties(without_properties(record.properties, own.keys()), encode_properties(own))
 
 
+def _times(record: Record) -> int:
+    """How often it was consumed before. Its first sender may have said anything, and less than never is never."""
+    return max(0, record.reconsume_times)
+
+
 def _draft(record: Record, topic: str, queue_id: int, properties: bytes) -> Draft:
     """That it was committed once is said of the message that was, whose half this one does not name."""
     sys_flag = record.sys_flag & ~SysFlag.TRANSACTION_MASK
-    return redraft(record, topic, queue_id, properties, sys_flag=sys_flag, reconsume_times=record.reconsume_times + 1)
+    times = min(_times(record) + 1, _MOST_TIMES)
+    return redraft(record, topic, queue_id, properties, sys_flag=sys_flag, reconsume_times=times)

@@ -59,6 +59,16 @@ def test_a_message_is_given_up(times: int, level: int, max_times: int | None) ->
     assert bench.topics.get("%DLQ%g") is not None
 
 
+@pytest.mark.parametrize(("said", "waits_at"), [(-1, 3), (-3, 3), (-(2**31), 3), (2**31 - 1, 18)])
+def test_how_often_it_was_consumed_may_be_anything(said: int, waits_at: int) -> None:
+    """Whoever sent it said so: it waits as one that was never consumed, or as long as any, and is not refused, which
+    would keep its group where it is. After as many times as a record can say it is a dead letter, too."""
+    waits = stored(Bench().send_back(said, max_times=2**31)) if said > 0 else stored(Bench().send_back(said))
+    assert (waits.topic, waits.queue_id) == ("SCHEDULE_TOPIC_XXXX", waits_at - 1)
+    assert waits.reconsume_times == (1 if said < 0 else 2**31 - 1)
+    assert stored(Bench().send_back(said, level=-1)).topic == "%DLQ%g"
+
+
 @pytest.mark.parametrize("level", [0, -1])
 def test_the_topic_is_made_once(level: int) -> None:
     """Only the first message that goes there has to wait until it is there to stay."""
