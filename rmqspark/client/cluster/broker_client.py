@@ -19,7 +19,7 @@ from rmqspark.client.cluster.futures import after, then
 from rmqspark.client.cluster.pull_request import pull_header, pull_result
 from rmqspark.client.cluster.routes import HEADLESS_FRESH_MS
 from rmqspark.clock import SystemClock
-from rmqspark.errors import NotFound, RequestTimeout
+from rmqspark.errors import NotFound, RequestTimeout, Unreachable
 from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.bodies.client import HeartbeatData, LockBatchBody, LockBatchResponseBody, Queue
 from rmqspark.protocol.codes import RequestCode
@@ -36,7 +36,7 @@ from rmqspark.protocol.headers.consume import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from concurrent.futures import Future
 
     from rmqspark.client.cluster.broker_line import Connect
@@ -60,8 +60,17 @@ SUSPEND_MS = 15_000  # RocketMQ's brokerSuspendMaxTimeMillis
 class BrokerClient:
     """One broker, by name."""
 
-    def __init__(self, name: str, connect: Connect, timeout_ms: int, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        connect: Connect,
+        timeout_ms: int,
+        clock: Clock | None = None,
+        suspect: Callable[[str], None] | None = None,
+    ) -> None:
+        """`suspect` is told the address where another broker answers by now."""
         self.name = name
+        self._suspect = suspect or _believe
         self.timeout_ms = timeout_ms
         self.clock = clock or SystemClock()
         self._line = BrokerLine(name, connect, self.clock)
@@ -101,7 +110,9 @@ class BrokerClient:
 
     def capabilities(self) -> Capabilities:
         """What this broker can do, asked once per connection: another product may answer after a restart. A slave is
-        asked every two seconds: it says whose store its own is a copy of, and in which incarnation that was last."""
+        asked every two seconds: it says whose store its own is a copy of, and in which incarnation that was last.
+
+        Unreachable where another broker answers: its queues are called as this one's, and have other messages."""
         try:
             return self.ask_capabilities().result(self.timeout_ms / 1000)
         except TimeoutError:
@@ -118,8 +129,17 @@ class BrokerClient:
             now_ms = self.clock.monotonic_ms()
             if self._asked is None or not self._asked.counts(connection, now_ms):
                 answer = connection.submit(RequestCode.RMQ_CAPABILITIES, timeout_ms=self.timeout_ms)
-                self._asked = _Asked(connection, then(answer, capabilities_of), now_ms)
+                self._asked = _Asked(connection, then(answer, partial(self._own, connection.address)), now_ms)
             return self._asked.answer
+
+    def _own(self, address: str, response: Response) -> Capabilities:
+        able = capabilities_of(response)
+        if not able.is_of(self.name):
+            self._suspect(address)
+            raise Unreachable(
+                f"Broker {able.broker_name!r} answers at {address}, where {self.name!r} was.", address=address
+            )
+        return able
 
     # --- sending -----------------------------------------------------------------------------------------------------
 
@@ -281,6 +301,11 @@ class BrokerClient:
         """The same without waiting."""
         body = _lock_body(group, client_id, queues)
         return self.submit(RequestCode.UNLOCK_BATCH_MQ, None, body, timeout_ms=LOCK_TIMEOUT_MS)
+
+
+def _believe(address: str) -> None:
+    """Nobody keeps where the broker was."""
+    del address
 
 
 def _locked(response: Response) -> set[MessageQueue]:

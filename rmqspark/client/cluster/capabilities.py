@@ -39,6 +39,7 @@ class Capabilities(NamedTuple):
 
     product: str = "rocketmq"
     version: str = ""
+    broker_name: str = ""  # "" where it does not say
     store_id: str = ""
     incarnation: int = 0
     bulk_send: int = 0
@@ -60,6 +61,10 @@ class Capabilities(NamedTuple):
     def life(self) -> StoreLife:
         return StoreLife(self.store_id, self.incarnation)
 
+    def is_of(self, broker_name: str) -> bool:
+        """Whether it may be that broker who answers: addresses change hands, and stock brokers do not say."""
+        return self.broker_name in (broker_name, "")
+
     @property
     def takes_properties_of_rows(self) -> bool:
         """Whether bulks may bring rows with tags and keys in columns."""
@@ -80,6 +85,7 @@ def capabilities_of(response: Response) -> Capabilities:
     return Capabilities(
         answer.product,
         answer.version,
+        answer.brokerName,
         answer.storeId,
         answer.incarnation,
         answer.capabilities.get("bulkSend", 0),

@@ -212,7 +212,13 @@ class ClusterClient(ClosedByWith):
         if client is not None:
             return client
         with self._lock:
-            client = BrokerClient(broker_name, lambda: self._connect(broker_name), self.timeout_ms, self.clock)
+            client = BrokerClient(
+                broker_name,
+                lambda: self._connect(broker_name),
+                self.timeout_ms,
+                self.clock,
+                lambda address: self._suspect(broker_name, address),
+            )
             client = self._brokers.setdefault(broker_name, client)
             if len(self._brokers) > _MOST_BROKERS:
                 del self._brokers[next(iter(self._brokers))]
@@ -284,8 +290,7 @@ class ClusterClient(ClosedByWith):
     def _not_there(self, broker_name: str, address: str, error: BaseException) -> BaseException:
         if not isinstance(error, Unreachable):
             return error
-        with self._lock:
-            self._places.suspect(broker_name, address)
+        self._suspect(broker_name, address)
         if isinstance(error, HandshakeFailed):
             return HandshakeFailed(
                 f"Broker {broker_name!r} at {address}: {error.message}", address=address, hint=error.hint
@@ -295,6 +300,11 @@ class ClusterClient(ClosedByWith):
             address=address,
             hint="Is it running? rmq doctor says which brokers are registered.",
         )
+
+    def _suspect(self, broker_name: str, address: str) -> None:
+        """It is not there: name servers are asked before it is called again."""
+        with self._lock:
+            self._places.suspect(broker_name, address)
 
     # --- what is known -----------------------------------------------------------------------------------------------
 

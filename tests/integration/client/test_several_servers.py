@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,14 +11,14 @@ import pytest
 from rmqspark import AdminClient, Message, Producer, PullConsumer
 from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.client.sending.outgoing import SendConfig
-from rmqspark.errors import RmqError, TopicNotFound, Unreachable
+from rmqspark.errors import ConnectionLost, RmqError, TopicNotFound, Unreachable
 from rmqspark.testing import LocalCluster, cluster
 from rmqspark.testing.manual_clock import ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqspark.model import SendReceipt
+    from rmqspark.model import MessageQueue, SendReceipt
 
 pytestmark = pytest.mark.integration
 BROKERS = {"broker-a", "broker-b"}
@@ -120,6 +121,46 @@ def test_a_route_that_has_gone_stale_costs_a_retry_and_no_message() -> None:
         assert names(send(producer, "orders", 20)) == {"broker-a"}
         producer.send_async(Message("orders", b"later")).result(60)
         producer.send_batch([Message("orders", b"1"), Message("orders", b"2")])
+
+
+def exchange_places(mq: LocalCluster) -> None:
+    """Each broker comes back, with its store, at the address of the other, as containers do that start again."""
+    for name in BROKERS:
+        mq.stop_broker(name)
+    ports = mq._ports
+    ports["broker-a"], ports["broker-b"] = ports["broker-b"], ports["broker-a"]
+    for name in BROKERS:
+        mq.start_broker(name)
+
+
+def told(queue: MessageQueue, number: int) -> Message:
+    return Message(queue.topic, f"{queue.broker_name}-{number}".encode())
+
+
+def test_who_reads_does_not_take_another_broker_for_the_one_at_its_address_before() -> None:
+    """Its queues are called alike and have other messages: it is asked for nothing, and the broker looked for anew."""
+    with cluster(brokers=2) as mq, AdminClient(mq.namesrv) as admin, PullConsumer(mq.namesrv, "g") as consumer:
+        admin.create_topic("orders", queues=1)
+        queues = consumer.queues("orders")
+        with Producer(mq.namesrv) as producer:
+            for queue in queues:
+                producer.send(told(queue, 0), queue=queue)
+        consumer.assign(queues)
+        assert len(polled(consumer, 2)) == 2
+        exchange_places(mq)
+        with Producer(mq.namesrv) as producer:
+            for queue in queues:
+                producer.send(told(queue, 1), queue=queue)
+        assert polled(consumer, 2) == {f"{queue.broker_name}-1": queue for queue in queues}
+
+
+def polled(consumer: PullConsumer, count: int) -> dict[str, MessageQueue]:
+    """So many messages, and where they were; a broker that is not there for a moment is asked again."""
+    found: dict[str, MessageQueue] = {}
+    while len(found) < count:
+        with suppress(Unreachable, ConnectionLost):
+            found |= {message.body.decode(): message.queue for message in consumer.poll(1_000)}
+    return found
 
 
 def test_with_every_broker_left_alone_messages_still_go_somewhere() -> None:

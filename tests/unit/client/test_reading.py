@@ -459,6 +459,21 @@ def test_capabilities_are_asked_once_per_connection() -> None:
         connections[1].close()
 
 
+def test_another_broker_is_not_taken_for_the_one_that_was_there() -> None:
+    """Who says another name is asked for nothing else, and whoever knows where brokers are hears of it each time; who
+    says none may be anybody."""
+    another = [ASKED_CAPABILITIES, answer(body=CapabilitiesBody(brokerName="broker-b").encode())]
+    with ScriptedPeer([*another, *another, *OURS, wait_for_close()]) as peer:
+        connection, told = BlockingConnection(peer.address), list[str]()
+        broker = BrokerClient("broker-a", lambda: connection, 3000, suspect=told.append)
+        for _ in range(2):
+            with pytest.raises(Unreachable, match="'broker-b' answers at .* where 'broker-a' was"):
+                broker.capabilities()
+        assert told == [peer.address] * 2
+        assert broker.capabilities().broker_name == ""
+        connection.close()
+
+
 def test_a_forged_message_id_makes_no_connection() -> None:
     """An id that names a foreign address is looked up in this cluster only: nobody is led to connect elsewhere."""
     with socket.create_server(("127.0.0.1", 0)) as victim:
