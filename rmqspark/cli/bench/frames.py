@@ -11,8 +11,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rmqspark.client.sending.delivery import DEFAULT_TOPIC_QUEUES
+from rmqspark.errors import InvalidArgument
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.commands.encoding import encode_request
+from rmqspark.protocol.commands.frame import MAX_FRAME_BYTES
 from rmqspark.protocol.headers.fields import to_fields
 from rmqspark.protocol.headers.produce import SendMessageRequestHeaderV2
 from rmqspark.protocol.names import AUTO_CREATE_TOPIC
@@ -47,7 +49,7 @@ class SendFrame:
         sign: Sign | None = None,
     ) -> None:
         """`run` are the 20 hex digits that all ids of a run begin with. What `sign` says depends on all of a request:
-        each is signed anew."""
+        each is signed anew. InvalidArgument where it is larger than servers read."""
         unique = [encode_properties({Property.UNIQ_KEY: f"{run}{_REQUEST}{n:04X}"}) for n in range(messages)]
         wait = encode_properties({Property.WAIT: "true"})
         body = b"x" * body_bytes
@@ -70,9 +72,15 @@ class SendFrame:
         code = RequestCode.SEND_BATCH_MESSAGE if is_batch else RequestCode.SEND_MESSAGE_V2
         if is_batch:
             body = encode_batch(BatchElement(body, properties) for properties in unique)
-        self._sign, self._body, self._fields = sign, bytes(body), to_fields(header)
+        self._sign, self._body, self._fields = sign, b"" if sign is None else bytes(body), to_fields(header)
         leave_room = None if sign is None else _leave_room(sign)
         self._template = b"".join(encode_request(code, opaque, header, body, sign=leave_room))
+        if len(self._template) > MAX_FRAME_BYTES:
+            raise InvalidArgument(
+                f"A send of {messages} messages of {body_bytes:,} bytes has {len(self._template):,} bytes; servers "
+                f"hang up on more than {MAX_FRAME_BYTES:,}.",
+                hint="Take a smaller --batch or --size.",
+            )
         self.messages = messages
 
     def numbered(self, request: int) -> bytes:

@@ -29,6 +29,7 @@ _WARM_UP_SHARE: Final = 5  # a fifth of the time, at most a second, is not count
 _POLL_MS: Final = 200
 _FETCH_MESSAGES: Final = 50_000
 _FILL_BATCH, _FILL_DEPTH, _FILL_BYTES = 32, 4, 1 << 20
+_FILL_BYTES_UNDER_WAY: Final = 64 << 20
 
 
 class Plan(NamedTuple):
@@ -112,12 +113,10 @@ class Bench:
             missing = backlog - sum(consumer.max_offset(queue) for queue in self._queues)
         if missing <= 0:
             return
-        batch = max(1, min(_FILL_BATCH, _FILL_BYTES // self._plan.body_bytes))
-        load = SendLoad(self._lanes(self._plan._replace(depth=_FILL_DEPTH, batch=batch)), batch)
+        plan = fill_plan(self._plan, missing)
+        load = SendLoad(self._lanes(plan), plan.batch)
         try:
-            _check_some_are_stored(
-                load.run(_FILL_DEPTH, lambda messages, ns: messages >= missing or self._is_stopped())
-            )
+            _check_some_are_stored(load.run(plan.depth, lambda messages, ns: messages >= missing or self._is_stopped()))
         finally:
             load.close()
 
@@ -221,6 +220,15 @@ class Bench:
             server_us,
             settings={"rate": plan.rate},
         )
+
+
+def fill_plan(plan: Plan, missing: int) -> Plan:
+    """How so many messages are sent quickly: in batches, and few enough at once that neither memory nor disk get much
+    more than was asked for, as large as bodies may be."""
+    batch = max(1, min(_FILL_BATCH, _FILL_BYTES // plan.body_bytes, missing))
+    at_once = max(1, min(_FILL_BYTES_UNDER_WAY // (batch * plan.body_bytes), missing // batch))
+    depth = min(_FILL_DEPTH, at_once)
+    return plan._replace(connections=min(plan.connections, at_once // depth), depth=depth, batch=batch)
 
 
 def _check_some_are_stored(result: LoadResult) -> None:

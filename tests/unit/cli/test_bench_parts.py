@@ -17,9 +17,9 @@ from rmqspark.cli.bench.cpu import ServerCpu
 from rmqspark.cli.bench.figures import Latencies, StageFigures
 from rmqspark.cli.bench.frames import SendFrame
 from rmqspark.cli.bench.load import Lane, SendLoad
-from rmqspark.cli.bench.stages import Bench, Plan
+from rmqspark.cli.bench.stages import Bench, Plan, fill_plan
 from rmqspark.clock import SystemClock
-from rmqspark.errors import Busy, ConnectionLost, Unreachable
+from rmqspark.errors import Busy, ConnectionLost, InvalidArgument, Unreachable
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.commands.command import decode_command, split_frame
@@ -62,6 +62,26 @@ def test_so_have_those_of_a_batch() -> None:
     assert [bytes(element.body) for element in elements] == [b"x" * 10] * 3
     ids = [decode_properties(element.properties)[Property.UNIQ_KEY] for element in elements]
     assert ids == [f"{RUN}000000FF{number:04X}" for number in range(3)]
+
+
+def test_what_no_server_reads_is_not_sent() -> None:
+    """The error says what is too large, before anything hangs up."""
+    with pytest.raises(InvalidArgument, match=r"32 messages of 1,048,576 bytes.* more than 16,777,216.*--batch"):
+        SendFrame(QUEUE, 7, 32, 1 << 20, RUN, 1_700_000_000_000)
+
+
+@pytest.mark.parametrize(
+    ("body_bytes", "missing", "asked"),
+    [(128, 1_000_000, (64, 4, 32)), (1 << 21, 448, (8, 4, 1)), (4 << 20, 3, (1, 3, 1)), (128, 1, (1, 1, 1))],
+)
+def test_what_is_to_be_read_is_sent_a_little_at_once(
+    body_bytes: int, missing: int, asked: tuple[int, int, int]
+) -> None:
+    """Connections, sends under way on each, and messages in one: more would be more than is missing, or memory."""
+    plan = Plan(seconds=1, messages=None, body_bytes=body_bytes, connections=64, depth=1, batch=1, rate=1)
+    found = fill_plan(plan, missing)
+    assert (found.connections, found.depth, found.batch) == asked
+    assert found.connections * found.depth * found.batch <= missing
 
 
 @pytest.mark.parametrize("messages", [1, 3])
