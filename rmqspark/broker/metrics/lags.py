@@ -118,8 +118,8 @@ class Lags:
         committed, ends = self._offsets.committed_queues(group, topic), self._queues.ends(topic)
         behind = 0
         for queue_id, offset in committed.items():
-            if offset < ends.get(queue_id, 0) and queue_id < queues:
-                behind += ends[queue_id] - offset
+            if queue_id < queues:  # masters of RocketMQ's take offsets below 0, and their slaves follow
+                behind += max(0, ends.get(queue_id, 0) - max(0, offset))
         return behind
 
     async def _known(self, lags: Sequence[Lag]) -> AsyncIterator[_Known]:
@@ -143,7 +143,7 @@ class Lags:
                 unread.append((queue_id, committed))
             if pulled is None:
                 continue
-            inflight += max(0, pulled - committed) if committed is not None else 0
+            inflight += max(0, pulled - max(0, committed)) if committed is not None else 0
             if pulled < end:
                 ready += end - pulled
                 unpulled.append((queue_id, pulled))

@@ -69,7 +69,7 @@ class GroupLeases:
     def follow(self, group: str, positions: Mapping[MessageQueue, int]) -> None:
         """The group goes on behind what was decided, where it is not further already: whoever decided says so late, and
         the lease may be anybody's by now, or there is none. Raises Busy."""
-        news = {queue: offset for queue, offset in positions.items() if offset >= self._committed(group, queue)}
+        news = {queue: offset for queue, offset in positions.items() if offset >= max(0, self._committed(group, queue))}
         self._offset_log.commit(group, news, is_decided=True)
 
     def release(self, group: str, member: str, run: int, wanted: Iterable[LeasedQueue]) -> None:

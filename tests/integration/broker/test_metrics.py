@@ -15,7 +15,7 @@ from rmqspark.client.administration.broker_admin import BrokerAdmin
 from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.clock import SystemClock
 from rmqspark.errors import InvalidArgument
-from rmqspark.protocol.bodies.admin import SubscriptionGroupConfig
+from rmqspark.protocol.bodies.admin import ConsumerOffsetTable, SubscriptionGroupConfig
 from rmqspark.protocol.bodies.queries import QueryLag, QueryQueue, QueryReport
 from rmqspark.protocol.bodies.route import TopicConfig
 from rmqspark.protocol.codes import RequestCode
@@ -420,3 +420,19 @@ def test_a_queue_that_gets_no_more_messages_counts_until_it_is_read(on_broker: C
     told = Told(on_broker(talk))
     for figure in ("lag", "inflight"):
         assert told.value(f"rocketmq_consumer_{figure}_messages", topic="orders", consumer_group="billing") == 1
+
+
+def test_an_offset_that_is_none_keeps_nothing_from_being_told(on_broker: Callable[..., Any]) -> None:
+    """A slave takes over what its master says, and one of RocketMQ's stores what it is told. Such a group has consumed
+    nothing; it was an error for whoever asked for any figure, once the queue was empty."""
+
+    async def talk(bench: Any) -> str:
+        client = await bench.connect()
+        await client.create_topic("orders", 2)
+        await client.send("orders", e=1)
+        offsets = bench.broker._metrics._lags._offsets
+        offsets.follow(ConsumerOffsetTable({"orders@billing": {0: -1, 1: -(2**63)}}))
+        return b"".join([piece async for piece in bench.broker._metrics.text()]).decode()
+
+    told = Told(on_broker(talk))
+    assert told.value("rocketmq_consumer_lag_messages", topic="orders", consumer_group="billing") == 1

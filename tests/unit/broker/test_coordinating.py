@@ -83,6 +83,17 @@ def coordinating(bench: StoreBench, tables: BrokerTables, disk: OnDisk | None = 
     return coordination(given(BrokerConfig(), bench), bench.store, *parts)
 
 
+def test_a_decision_that_names_no_offset_moves_no_group() -> None:
+    """Whoever decides says how far was read, and may say anything."""
+    bench = StoreBench()
+    tables = tables_of(bench)
+    leases = leases_of(bench, tables, OnDisk(bench))
+    leases.follow("g", {QUEUE: -1})
+    assert tables.offsets.committed("g", "orders", 0) is None
+    leases.follow("g", {QUEUE: 0})
+    assert tables.offsets.committed("g", "orders", 0) == 0
+
+
 def test_how_far_a_shared_group_is_outlives_a_kill_that_takes_its_member_too() -> None:
     """The next member goes by it when the leases have run out. The decision is complete, so that a start does not move
     the group again."""
