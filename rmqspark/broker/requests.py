@@ -48,7 +48,7 @@ from rmqspark.broker.handlers.txn_participant import TxnParticipantHandlers
 from rmqspark.broker.progress import Progress
 from rmqspark.broker.redelivery import Redelivery
 from rmqspark.broker.replica.replicating import SlaveRole
-from rmqspark.broker.sending.bulks import check_target
+from rmqspark.broker.sending.bulks import BulkIntake, check_target
 from rmqspark.broker.sending.intake import Intake
 from rmqspark.broker.sending.new_topics import NewTopics
 from rmqspark.broker.sending.send_tables import SendTables
@@ -75,10 +75,10 @@ def server_of(given: Given, parts: Parts, metrics: BrokerMetrics) -> RemotingSer
     usual = UsualSends(
         config, parts.tables.topics, parts.appender, receipts, max_body_bytes=given.store_config.max_message_size
     )
-    parked = _parked_bulks(given, parts)
+    bulks = BulkIntake(_parked_bulks(given, parts), checks_bodies=given.config.authorization_enabled)
     families = (
-        _about_sends(given, parts, usual, parked),
-        _about_transactions(given, parts, parked),
+        _about_sends(given, parts, usual, bulks),
+        _about_transactions(given, parts, bulks),
         _about_reads(given, parts),
         _about_administration(given, parts),
         [MetricsHandlers(metrics).routes()],
@@ -103,7 +103,7 @@ def server_of(given: Given, parts: Parts, metrics: BrokerMetrics) -> RemotingSer
     return server
 
 
-def _about_sends(given: Given, parts: Parts, usual: UsualSends, parked: ParkedBulks) -> Iterator[Routes]:
+def _about_sends(given: Given, parts: Parts, usual: UsualSends, bulks: BulkIntake) -> Iterator[Routes]:
     config, clock, entropy = given.config, given.clock, given.entropy
     topics, groups = parts.tables.topics, parts.tables.groups
     intake = Intake(
@@ -126,7 +126,7 @@ def _about_sends(given: Given, parts: Parts, usual: UsualSends, parked: ParkedBu
     yield SendBackHandlers(parts.store, redelivery, parts.appender, parts.publisher, parts.counted).routes()
     yield RecallHandlers(config, topics, parts.appender, parts.timed.require_room, clock).routes()
     yield TransactionHandlers(parts.halves, parts.appender).routes()
-    yield BulkSendHandlers(topics, parts.appender, parked).routes()
+    yield BulkSendHandlers(topics, parts.appender, bulks).routes()
 
 
 def _parked_bulks(given: Given, parts: Parts) -> ParkedBulks:
@@ -139,13 +139,13 @@ def _parked_bulks(given: Given, parts: Parts) -> ParkedBulks:
     )
 
 
-def _about_transactions(given: Given, parts: Parts, parked: ParkedBulks) -> Iterator[Routes]:
+def _about_transactions(given: Given, parts: Parts, bulks: BulkIntake) -> Iterator[Routes]:
     coordination, resolver, queries, steady = parts.coordination, parts.resolver, parts.queries, given.steady
     yield TxnCoordinatorHandlers(coordination, queries, steady, resolver.held_versions).routes()
     yield TxnParticipantHandlers(
         resolver,
         parts.tables.topics,
-        parked,
+        bulks,
         coordination.note_broker,
         max_body_bytes=given.store_config.max_message_size,
     ).routes()

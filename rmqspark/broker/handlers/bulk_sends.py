@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rmqspark.broker.sending.bulks import check_crc, check_target, no_bulks, open_bulk
-from rmqspark.protocol.bulk.topic_rows import decode_topic_rows
+from rmqspark.broker.sending.bulks import check_target, no_bulks
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.bulk import (
     BulkSendRequestHeader,
@@ -24,8 +23,8 @@ from rmqspark.protocol.names import PARKING_TOPICS
 from rmqspark.remoting.router import Route, Routes
 
 if TYPE_CHECKING:
-    from rmqspark.broker.delays.parked_bulks import ParkedBulks
     from rmqspark.broker.sending.appender import Appender
+    from rmqspark.broker.sending.bulks import BulkIntake
     from rmqspark.broker.state.topics import TopicTable
     from rmqspark.errors import RmqError
     from rmqspark.protocol.headers.types import Header
@@ -35,10 +34,10 @@ if TYPE_CHECKING:
 class BulkSendHandlers:
     """Bulks for one queue, and rows for many."""
 
-    def __init__(self, topics: TopicTable, appender: Appender, parked: ParkedBulks) -> None:
+    def __init__(self, topics: TopicTable, appender: Appender, intake: BulkIntake) -> None:
         self._topics = topics
         self._appender = appender
-        self._parked = parked
+        self._intake = intake
 
     def routes(self) -> Routes:
         return {
@@ -49,7 +48,7 @@ class BulkSendHandlers:
     def send(self, request: Request[BulkSendRequestHeader]) -> None:
         header = request.header
         check_target(self._topics, header.topic, header.queueId)
-        bulk = open_bulk(header, request.body, self._parked)
+        bulk = self._intake.open(header, request.body)
         appended = self._appender.append_bulk(header.topic, header.queueId, bulk)
         receipt = BulkSendResponseHeader(
             queueOffset=appended.queue_offset,
@@ -61,8 +60,7 @@ class BulkSendHandlers:
 
     def send_to_topics(self, request: Request[TopicsSendRequestHeader]) -> None:
         header = request.header
-        check_crc(request.body, header.bodyCrc32)
-        runs, rows = decode_topic_rows(request.body, header.queues, header.count)
+        runs, rows = self._intake.open_many(header, request.body)
         for run in runs:
             check_target(self._topics, run.topic, run.queue_id)
             if run.topic in PARKING_TOPICS:

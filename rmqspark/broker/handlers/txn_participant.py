@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqspark.broker.sending.bulks import check_target, open_bulk
+from rmqspark.broker.sending.bulks import check_target
 from rmqspark.errors import InvalidArgument
 from rmqspark.protocol.bodies.txn import OutputRanges, TxnComplete, TxnVote
 from rmqspark.protocol.bulk.bulk_rows import BulkRows
@@ -34,7 +34,7 @@ from rmqspark.txn.refusals import Refusals
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from rmqspark.broker.delays.parked_bulks import ParkedBulks
+    from rmqspark.broker.sending.bulks import BulkIntake
     from rmqspark.broker.state.topics import TopicTable
     from rmqspark.protocol.records.record_batch import RecordBatch
     from rmqspark.remoting.request import Request
@@ -52,7 +52,7 @@ class TxnParticipantHandlers:
         self,
         resolver: Resolver,
         topics: TopicTable,
-        parked: ParkedBulks,
+        intake: BulkIntake,
         note_broker: Callable[[str], None],
         *,
         max_body_bytes: int,
@@ -60,7 +60,7 @@ class TxnParticipantHandlers:
         self._resolver = resolver
         self._hearsay = resolver.hearsay
         self._topics = topics
-        self._parked = parked
+        self._intake = intake
         self._note_broker = note_broker
         self._max_body_bytes = max_body_bytes
         self._refusals = Refusals()
@@ -90,7 +90,7 @@ class TxnParticipantHandlers:
         with self._refusals.telling(half.name.batch.transactional_id):
             held = self._resolver.known(half)
             if held is None:
-                has_tags = self._check(request.header, open_bulk(request.header, request.body, self._parked))
+                has_tags = self._check(request.header, self._intake.open(request.header, request.body))
                 held = self._resolver.take(half._replace(has_tags=has_tags), request.body)
         return Reply(TxnHalfResponseHeader(held.physical_offset))
 

@@ -21,6 +21,7 @@ import numpy as np
 from rmqspark.errors import RecordError
 from rmqspark.protocol.buffers.columns import Column
 from rmqspark.protocol.bulk.row_properties import RowProperties
+from rmqspark.protocol.records.body_crcs import body_crcs
 from rmqspark.protocol.records.message_id import MAX_SEQUENCE
 from rmqspark.protocol.records.record import CRC_MASK, MIN_RECORD_BYTES, SysFlag
 from rmqspark.protocol.records.record_builder import encode_records
@@ -60,6 +61,11 @@ class BulkRows(NamedTuple):
     def record_size(self) -> int:
         """What stands for it in the place of a record size."""
         return AS_ROWS if self.properties is None else AS_ROWS_WITH_PROPERTIES
+
+    def check_crcs(self) -> None:
+        """Raises RecordError unless the checksums are those of the bodies."""
+        found = body_crcs(self.bodies.values, self.bodies.spans())
+        _require(bool((self.crcs == found).all()), "a checksum is not that of its body")
 
     def skip(self, count: int) -> Self:
         """Without the first `count` rows."""

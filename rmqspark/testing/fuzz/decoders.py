@@ -9,7 +9,7 @@ import numpy as np
 
 from rmqspark.broker.delays.parked_bulks import ParkedBulks
 from rmqspark.broker.pulling.subscriptions import parse_subscription
-from rmqspark.broker.sending.bulks import open_bulk
+from rmqspark.broker.sending.bulks import BulkIntake
 from rmqspark.clock import SystemClock
 from rmqspark.errors import RmqError
 from rmqspark.protocol import fastjson
@@ -48,6 +48,7 @@ _MAX_BODY_BYTES: Final = 4 << 20
 _PARKED: Final = ParkedBulks(
     lambda topic, queue_id: None, lambda messages: None, SystemClock(), levels=18, max_delay_ms=259_200_000
 )
+_BULKS: Final = BulkIntake(_PARKED, checks_bodies=False)
 
 
 def receive(data: bytes) -> int:
@@ -88,7 +89,7 @@ def take_body(code: int, envelope: Envelope[msgspec.Struct] | None, body: memory
         return
     match envelope.extFields:
         case BulkSendRequestHeader() as header:
-            bulk = open_bulk(header, body, _PARKED)
+            bulk = _BULKS.open(header, body)
             if isinstance(bulk, BulkRows):
                 check_rows(bulk, header.topic, _MAX_BODY_BYTES)
                 bulk = RecordBatch.scan(bulk.records(header.topic, header.queueId).buffer)

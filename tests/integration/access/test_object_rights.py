@@ -212,6 +212,23 @@ def test_a_pull_that_is_held_brings_nothing_once_its_user_may_not_read(guarded, 
     guarded(talk, authorization_enabled=authorizes)
 
 
+@pytest.mark.parametrize("authorizes", [True, False])
+def test_a_false_checksum_cuts_off_nobody_elses_messages(guarded, authorizes: bool) -> None:
+    """Recovery takes a message with one for a torn tail, with all that others have sent behind it: who has rights of
+    some topics gets none in."""
+
+    async def talk(cluster) -> None:
+        ann = await cluster.made(ANN, **HERS)
+        await cluster.root.create_topic("hers")
+        body = bytes(encode_record(topic="hers", body=b"true", properties=b"")).replace(b"true", b"else")
+        answer = await ann.ask(
+            RequestCode.RMQ_BULK_SEND, BulkSendRequestHeader("hers", 0, 1, len(body), crc32(body)), body
+        )
+        assert answer.code == (ResponseCode.MESSAGE_ILLEGAL if authorizes else ResponseCode.SUCCESS)
+
+    guarded(talk, authorization_enabled=authorizes)
+
+
 def test_only_brokers_say_who_coordinates(guarded) -> None:
     """A queue waits for the coordinator that its lease names, when that has run out: a member could name a dead one,
     and no other would ever get it."""

@@ -37,8 +37,8 @@ def test_nothing_is_taken_for_a_topic_that_goes_while_the_coordinator_is_asked(b
     """It would be in the next topic of the name, as if it had been sent to that."""
     topics = TopicTable(max_topics=1, now_ms=0)
     topics.put(TopicConfig(topicName="t"), 0)
-    nothing_waits: Any = None
-    handlers = TxnParticipantHandlers(bench.resolver, topics, nothing_waits, lambda _: None, max_body_bytes=1_000)
+    bulks: Any = None  # it comes to none
+    handlers = TxnParticipantHandlers(bench.resolver, topics, bulks, lambda _: None, max_body_bytes=1_000)
     half, body = make_half(N0, 0, "a", 0, Sent("t", 0, [b"1"]))
     header = TxnHalfRequestHeader(T, 1, 0, 0, "a", 0, "t", 0, half.rows, half.record_size, half.body_crc32)
     bench.meanwhile = lambda: topics.remove("t", 0)
