@@ -50,9 +50,9 @@ class SparkPlot(PlacesAndReaders):
         )
         world.replaced += [(task, "settle", lambda: None), (task, "report", self._report)]
 
-    def _report(self, client: Any, ranges: Any, held: Any, silent: Any) -> None:
+    def _report(self, client: Any, ranges: Any, held: Any, silent: Any, retry: Any) -> None:
         """Of the task that runs here. Spark would say which batch it works for."""
-        tell(client, self._world.threads.running().life.process.batch, ranges, held, silent)
+        tell(client, self._world.threads.running().life.process.batch, ranges, held, silent, retry)
 
     def _in_order(self, queue: MessageQueue) -> Callable[[str], None]:
         batches = [-1]
