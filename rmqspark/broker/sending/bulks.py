@@ -50,8 +50,8 @@ def no_bulks(topic: str) -> NoPermission:
 
 
 class BulkIntake:
-    """Opens bulks. With `checks_bodies` the checksum of each message is compared with its body, too, which costs half
-    as much again as all else that a broker does for small rows."""
+    """Opens bulks. With `checks_bodies` the checksum of each message is compared with its body, too, which for small
+    rows costs a broker some 40 % more."""
 
     def __init__(self, parked: ParkedBulks, *, checks_bodies: bool) -> None:
         self._parked = parked
