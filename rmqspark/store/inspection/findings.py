@@ -15,7 +15,7 @@ class Kind(StrEnum):
 
     MISSING_FILE = "missing-file"
     WRONG_LENGTH = "wrong-length"
-    INVALID_RECORDS = "invalid-records"  # below the watermark: they were on disk once
+    INVALID_RECORDS = "invalid-records"  # they were on disk once, or are all there
     TORN_TAIL = "torn-tail"  # above it: what a crash leaves
     STALE_TAIL = "stale-tail"  # bytes behind the end of a log that was closed in order
     REPEATED_OFFSET = "repeated-offset"

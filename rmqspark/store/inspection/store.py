@@ -188,9 +188,11 @@ class _Inspection:
     def _report_damage(self, damage: Damage) -> None:
         segment_bytes = self._log.segment_bytes
         base = damage.start - damage.start % segment_bytes
+        why = "though they are all there: checksums came false"
+        if damage.start < self._report.watermark:
+            why = f"below the watermark {self._report.watermark:,}: they were on disk once"
         detail = (
-            f"{damage.end - damage.start:,} bytes from {damage.start:,} to {damage.end:,} hold no valid record, below "
-            f"the watermark {self._report.watermark:,}: they were on disk once."
+            f"{damage.end - damage.start:,} bytes from {damage.start:,} to {damage.end:,} hold no valid record, {why}."
         )
         path = f"{LOG}/{base:020d}"
         self._findings.add(Finding(Kind.INVALID_RECORDS, path, damage.start - base, detail))

@@ -85,14 +85,21 @@ class Recovery:
         self._cut_queues()
         self._cut_log()
         self._deletions.follow_log_end(self._log.end_offset)
+        settled_damage = self._settled_damage()
         for queue in self._queues:
-            for damage in self._damage:
+            for damage in settled_damage:
                 queue.mark_lost(*damage)
             queue.follow_log_start(self._log.min_offset)
             self._left_over.hide(queue)
         self._feed_index()
         redispatcher.reserve(self._halves.waiting)
         return Recovered(tuple(self._damage), redispatcher.refused, self._store_timestamp_ms)
+
+    def _settled_damage(self) -> list[Damage]:
+        """What entries may lead into. Those from the recovery offset on have been made anew, without what is damaged:
+        of that there may be a lot, if somebody's checksums are false."""
+        end = self._checkpoint.recovery_offset if self._checkpoint.is_sealed else self._log.end_offset
+        return [damage for damage in self._damage if damage.start < end]
 
     def _note_loss(self) -> None:
         """What readers could see may be gone: once a recovery is enough to say so."""

@@ -10,6 +10,10 @@ though its topic or properties lack bytes. These read as zeros, since nothing wa
 the watermark a record is not believed either if its topic begins or ends with a zero, or its properties end in one or
 have a sector with nothing but zeros; unless it came with such properties, for which a voucher speaks (`vouchers.py`).
 RocketMQ writes none. In a store that it wrote last such a record is believed if something follows it.
+
+Nor does a false checksum mean that a record is torn: there are senders that give one. What a crash takes of a body are
+sectors, which read as zeros. So a record of ours that has topic and properties, and something in each sector of its
+body, is all there: it is damage, above the watermark too, and what others sent behind it stays.
 """
 
 from __future__ import annotations
@@ -40,7 +44,8 @@ from rmqspark.protocol.records.record import (
     check_record,
 )
 from rmqspark.protocol.records.record_batch import RecordBatch
-from rmqspark.store.appending.vouchers import SECTOR_BYTES, vouched_for
+from rmqspark.store.appending.vouchers import vouched_for
+from rmqspark.store.recovery.torn import has_its_sectors, lacks_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,7 +71,7 @@ class Records(NamedTuple):
 
 
 class Damage(NamedTuple):
-    """A range of the log, once on disk, in which nothing can be believed."""
+    """A range of the log, once on disk or written to its end, in which nothing can be believed."""
 
     start: int
     end: int
@@ -118,6 +123,9 @@ class LogScan:
                 start, self.position = self.position, self._next_believable()
                 chunk_bytes = _CHUNK_BYTES  # of one that holds more damage, records are looked at one by one
                 yield Damage(start, self.position)
+            elif (end := self._end_of_false()) > self.position:
+                start, self.position = self.position, end
+                yield Damage(start, end)
             else:
                 return
 
@@ -149,7 +157,7 @@ class LogScan:
             batch = RecordBatch.from_sizes(raw[: int(sizes[:good].sum())], sizes[:good])
         if self._may_be_torn and good:
             self._vouched |= vouched_for(batch)
-            good = self._count_whole(batch)
+            good = self._count_whole(batch, self.position)
             if good < len(batch):
                 batch = RecordBatch.from_sizes(raw[: int(sizes[:good].sum())], sizes[:good])
         return batch if good else None
@@ -166,24 +174,24 @@ class LogScan:
                     return row
         return good
 
-    def _count_whole(self, batch: RecordBatch) -> int:
-        """How many records from the first on have topic and properties whole, as far as that can be told."""
-        above = batch.positions + batch.sizes + self.position > self._watermark
+    def _count_whole(self, batch: RecordBatch, position: int) -> int:
+        """How many records from the first on, which begins at `position` of the log, have topic and properties whole,
+        as far as that can be told."""
+        above = batch.positions + batch.sizes + position > self._watermark
         topics, properties = batch.topics, batch.properties
         is_named = (batch.buffer[topics.starts] != 0) & (batch.buffer[topics.ends - 1] != 0)
-        file_offset = self.position % self._segments.segment_bytes
+        file_offset = position % self._segments.segment_bytes
         for row in np.flatnonzero(above & (have_zeros(batch.buffer, properties) | ~is_named)).tolist():
             start, end = int(properties.starts[row]), int(properties.ends[row])
-            if not is_named[row]:
-                return int(row)
-            if _lacks_bytes(batch.buffer, start, end, file_offset) and not self._is_sure_of(batch, start, end):
+            looks_torn = not is_named[row] or lacks_bytes(batch.buffer, start, end, file_offset)
+            if looks_torn and not (is_named[row] and self._is_sure_of(batch, start, end, position)):
                 return int(row)
         return len(batch)
 
-    def _is_sure_of(self, batch: RecordBatch, start: int, end: int) -> bool:
+    def _is_sure_of(self, batch: RecordBatch, start: int, end: int, position: int) -> bool:
         """Whether a record, believable but for its properties, which end it, came with these."""
         is_vouched = crc32(batch.buffer[start:end].data) in self._vouched
-        return is_vouched or not (self._has_vouchers or self._is_end(self.position + end))
+        return is_vouched or not (self._has_vouchers or self._is_end(position + end))
 
     def _is_end(self, position: int) -> bool:
         """Whether neither a record nor a blank begins there, as far as its magic tells."""
@@ -192,6 +200,27 @@ class LogScan:
             return True
         _, magic = SIZE_MAGIC.unpack(segment.read(position - segment.base, BLANK_BYTES))
         return magic != MAGIC_BLANK and magic not in _MAGICS
+
+    def _end_of_false(self) -> int:
+        """Behind the records, from `position` on, that are all there and whose checksums came false."""
+        position = self.position
+        while (segment := self._segments.segment_at(position)) is not None:
+            size = self._size_of_false(segment, position - segment.base) if self._has_vouchers else 0
+            if not size:
+                break
+            position += size
+        return position
+
+    def _size_of_false(self, segment: Segment, at: int) -> int:
+        size = self._size_at(segment, at)
+        if not size:
+            return 0
+        raw = memoryview(segment.read(at, size))
+        if _is_record(raw, 0, check_crc=True) or not _is_record(raw, 0, check_crc=False):
+            return 0
+        record = RecordBatch.from_sizes(raw, np.array([size], np.int64))
+        is_all_there = self._count_whole(record, segment.base + at) and has_its_sectors(record, at)
+        return size if is_all_there else 0
 
     def _next_believable(self) -> int:
         """Where the next record behind `position` begins; the watermark if there is none below it."""
@@ -212,14 +241,18 @@ class LogScan:
         return None
 
     def _is_record_at(self, segment: Segment, at: int) -> bool:
+        size = self._size_at(segment, at)
+        return size > 0 and _is_record(memoryview(segment.read(at, size)), 0, check_crc=True)
+
+    def _size_at(self, segment: Segment, at: int) -> int:
+        """How long the record is of which the head is there; 0 if that is none."""
         room = segment.length - at
         if room < MIN_RECORD_BYTES:
-            return False
+            return 0
         head = segment.read(at, min(room, _LONGEST_HEAD_BYTES))
         size, _, place = SIZE_MAGIC_PLACE.unpack_from(head)
-        if place != segment.base + at or not MIN_RECORD_BYTES <= size <= room or not _fits_its_body(head, size):
-            return False
-        return _is_record(memoryview(segment.read(at, size)), 0, check_crc=True)
+        is_head = place == segment.base + at and MIN_RECORD_BYTES <= size <= room and _fits_its_body(head, size)
+        return int(size) if is_head else 0
 
 
 class _Found(NamedTuple):
@@ -251,19 +284,6 @@ def _equal_sizes(raw: Bytes) -> tuple[int, Positions]:
     good = (heads["size"] == size) & ((heads["magic"] == MAGIC_V1) | (heads["magic"] == MAGIC_V2))
     count = len(good) if good.all() else int(good.argmin())
     return count * size, np.full(count, size, np.int64)
-
-
-def _lacks_bytes(buffer: Bytes, start: int, end: int, file_offset: int) -> bool:
-    """Whether [start, end) of a buffer, itself at `file_offset` of a file, ends in a zero or has in some sector nothing
-    but zeros."""
-    if not buffer[end - 1]:
-        return True
-    while start < end:
-        part_end = min(end, start + SECTOR_BYTES - (file_offset + start) % SECTOR_BYTES)
-        if not buffer[start:part_end].any():
-            return True
-        start = part_end
-    return False
 
 
 def _fits_its_body(head: bytes | memoryview, size: int) -> bool:

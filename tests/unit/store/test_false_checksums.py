@@ -1,0 +1,87 @@
+"""Checksums that were false when they came: who sent them trusts nobody's disk, and nobody else has to pay."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from rmqspark.protocol.records.record import BODY_CRC_AT, decode_record, encode_record
+from rmqspark.protocol.records.record_batch import RecordBatch
+from rmqspark.store.config import StoreConfig
+
+from .store_bench import EVERYTHING, SMALL, StoreBench
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+pytestmark = pytest.mark.faults
+
+LOG = "commitlog/00000000000000000000"
+ROOMY = StoreConfig(**{**SMALL.__dict__, "mapped_file_size_commit_log": 1 << 16})
+LIKE_TORN = b"k\x01" + bytes(1100) + b"v\x00"  # a voucher has their checksum
+
+
+def bodies(bench: StoreBench, topic: str, queue_id: int) -> list[bytes]:
+    first, end = bench.store.queues.bounds(topic, queue_id)
+    found = bench.store.read_bulk(topic, queue_id, first, end, max_count=EVERYTHING, max_bytes=EVERYTHING)
+    records, ends = bytes(found.body), np.cumsum(found.sizes)
+    return [decode_record(records, int(at)).body for at in ends - found.sizes]
+
+
+def send_falsely(bench: StoreBench, all_bodies: Sequence[bytes], false: Collection[int], properties: bytes) -> None:
+    """A bulk of one queue in which the checksums of some rows are not those of their bodies."""
+    records = [encode_record(topic="t", body=body, properties=properties) for body in all_bodies]
+    for row in false:
+        records[row][BODY_CRC_AT] ^= 1
+    sizes = np.array([len(record) for record in records])
+    bench.store.append_bulk("t", 0, RecordBatch.from_sizes(bytearray().join(records), sizes))
+
+
+@pytest.mark.parametrize("end", [StoreBench.kill, StoreBench.lose_power], ids=["kill", "power"])
+@pytest.mark.parametrize("false", [(0,), (2,), (0, 1, 2, 3), (0, 2)], ids=str)
+@pytest.mark.parametrize("properties", [b"", b"k\x01v\x02", LIKE_TORN])
+@pytest.mark.parametrize("body", [b"m", bytes(300), b"long" * 600], ids=len)
+def test_a_false_checksum_costs_the_message_that_has_it(
+    body: bytes, properties: bytes, false: tuple[int, ...], end: Callable[[StoreBench], object]
+) -> None:
+    """Not what others have sent behind it: whoever sent it, it is no torn tail."""
+    bench = StoreBench(ROOMY)
+    bench.send("t", 0, b"first")
+    send_falsely(bench, [body + b"%d" % row for row in range(4)], false, properties)
+    bench.send("t", 0, b"last.")
+    bench.send("u", 0, b"other")
+    if end is StoreBench.lose_power:
+        bench.store.flush()
+    bench.send("u", 0, b"again")
+    end(bench)
+    kept = [body + b"%d" % row for row in range(4) if row not in false]
+    assert bodies(bench, "t", 0) == [b"first", *kept, b"last."]
+    assert bodies(bench, "u", 0) == [b"other", b"again"][: 1 + (end is StoreBench.kill)]
+    assert bench.store.queues.max_offset("t", 0) == 6
+    assert bench.store.damage
+    bench.store.checkpoint()
+    bench.kill()
+    assert bodies(bench, "t", 0) == [b"first", *kept, b"last."]
+
+
+@pytest.mark.parametrize("length", [5, 300, 3000])
+@pytest.mark.parametrize("properties", [b"", b"k\x01v\x02"])
+def test_a_false_checksum_of_what_is_torn_ends_the_log(properties: bytes, length: int) -> None:
+    """However little a kill left unwritten of it, or a power loss took, nothing is said to be damaged."""
+    bench = StoreBench(ROOMY)
+    bench.send("t", 0, b"kept.")
+    bench.store.flush()
+    begin = bench.store.end_offset
+    send_falsely(bench, [b"x" * length], [0], properties)
+    whole = bench.content("commitlog")[LOG][begin : bench.store.end_offset]
+    cut = [whole[:left].ljust(len(whole), b"\x00") for left in range(len(whole.rstrip(b"\x00")))]
+    edges = range(-begin % 512, len(whole) - 512, 512)
+    holed = [whole[:edge] + bytes(512) + whole[edge + 512 :] for edge in edges]
+    for torn in [*cut[:: 1 + len(cut) // 300], cut[-1], *holed]:
+        bench.write_file(LOG, torn, begin)
+        bench.disk.crash(None)
+        bench.open()
+        assert (bodies(bench, "t", 0), bench.store.damage) == ([b"kept."], ())
+        assert bench.store.end_offset == begin
