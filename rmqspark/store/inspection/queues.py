@@ -15,6 +15,7 @@ import numpy as np
 from rmqspark.store.inspection.findings import MOST_PER_KIND, Finding, Kind, QueueFigures
 from rmqspark.store.queues.consume_queue import ENTRY_BYTES, ENTRY_DTYPE, NO_MESSAGE_SIZE
 from rmqspark.store.queues.consume_queues import queue_directory
+from rmqspark.store.queues.end_by_scan import first_invalid
 from rmqspark.store.reading.wanted_entries import ELSEWHERE_BELOW
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class QueueCheck:
 
     def end_in_log(self) -> int:
         """The end of the newest message that the queue leads to, as RocketMQ would find it."""
-        self._queue.find_end_by_scan()
+        self._queue.end_at(first_invalid(self._queue))
         return self._queue.end_physical_offset()
 
     def findings(self) -> list[Finding]:

@@ -37,7 +37,6 @@ ENTRY: Final = Struct(">qiq")
 ENTRY_DTYPE: Final = np.dtype([("physical_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
 ENTRY_BYTES: Final = CONSUME_QUEUE_ENTRY_BYTES
 NO_MESSAGE_SIZE: Final = 0x7FFFFFFF
-_RECOVERED_SEGMENTS: Final = 3
 
 
 class ConsumeQueue:
@@ -127,7 +126,7 @@ class ConsumeQueue:
     def begin_anew(self) -> None:
         """Forgets all entries: the topic was deleted, and made again."""
         self.segments.clear()
-        self._end_at(0)
+        self.end_at(0)
 
     def leads_into(self, damage_start: int, damage_end: int) -> bool:
         """Whether it has messages in a damaged range of the log that are not marked as lost yet."""
@@ -230,7 +229,7 @@ class ConsumeQueue:
 
     def cut(self, offset: int) -> None:
         """Ends the queue at `offset` and zeroes what is written behind it, durably."""
-        self._end_at(offset)
+        self.end_at(offset)
         self.segments.cut(offset * ENTRY_BYTES)
 
     def find_end_below(self, physical_offset: int) -> None:
@@ -241,36 +240,12 @@ class ConsumeQueue:
         """
         offsets = range(self.first_offset, self.segments.capacity_end // ENTRY_BYTES)
         known = bisect_left(offsets, True, key=lambda at: not self._is_entry_below(at, physical_offset))
-        self._end_at(offsets.start + known)
+        self.end_at(offsets.start + known)
 
-    def find_end_by_scan(self, *, below: int | None = None) -> None:
-        """Ends the queue before its first invalid entry, looking at the last three files (RocketMQ's rule). With
-        `below` at all of them, and what contradicts the next entry, or leads behind that physical offset, is invalid,
-        too: of two that cannot both be right nobody knows which one is."""
-        segments = list(self.segments)
-        if below is None:
-            segments = segments[-_RECOVERED_SEGMENTS:]
-        reached = 0
-        end = segments[0].base if segments else 0
-        for segment in segments:
-            if segment.base != end:
-                break  # a file is missing
-            entries = np.frombuffer(segment.read(0, segment.length), ENTRY_DTYPE)
-            places, sizes = entries["physical_offset"].astype(np.int64), entries["size"].astype(np.int64)
-            bad = (places < 0) | (sizes <= 0)
-            if below is not None:
-                if not bad[0] and places[0] < reached:
-                    end -= ENTRY_BYTES
-                    break
-                ends = places + np.where(sizes == NO_MESSAGE_SIZE, 0, sizes)
-                next_places = np.append(np.where(bad[1:], below, places[1:]), below)
-                bad |= (places > below) | (ends > np.minimum(next_places, below))
-                reached = int(ends[-1])
-            if bad.any():
-                end += int(bad.argmax()) * ENTRY_BYTES
-                break
-            end += segment.length
-        self._end_at(end // ENTRY_BYTES)
+    def end_at(self, offset: int) -> None:
+        """Has it end before `offset`, whatever its files hold behind."""
+        self.max_offset = self.next_offset = offset
+        self.min_offset = min(self.min_offset, offset)
 
     def _is_entry_below(self, offset: int, physical_offset: int) -> bool:
         try:
@@ -294,7 +269,3 @@ class ConsumeQueue:
         if blanks:
             self.segments.write(blanks, first_entry * ENTRY_BYTES)
         self.min_offset = queue_offset
-
-    def _end_at(self, offset: int) -> None:
-        self.max_offset = self.next_offset = offset
-        self.min_offset = min(self.min_offset, offset)

@@ -18,6 +18,7 @@ import numpy as np
 from rmqspark.errors import DamagedFile, MessageNotFound, RecordError
 from rmqspark.protocol.records.record import MAGIC_BLANK, SIZE_MAGIC, check_record, decode_record
 from rmqspark.protocol.records.record_batch import RecordBatch
+from rmqspark.store.queues.end_by_scan import first_contradiction, first_invalid
 from rmqspark.store.reading.left_over import LeftOver
 from rmqspark.store.reading.time_search import TimeSearch
 from rmqspark.store.recovery.redispatch import Redispatcher, queued
@@ -180,7 +181,7 @@ class Recovery:
     def _find_ends_by_scan(self, *, below: int | None = None) -> None:
         for queue in self._queues:
             queue.segments.fill_up()
-            queue.find_end_by_scan(below=below)
+            queue.end_at(first_invalid(queue) if below is None else first_contradiction(queue, below))
             for segment in queue.segments:
                 segment.touch()  # nobody knows whether what is kept is on disk
         self._finish_deletions()
