@@ -82,7 +82,7 @@ class _ScanWithoutWatermark(LogScan):
 
 _begin_sync = SegmentFiles.begin_sync
 _place = PlacedDrafts.place
-_end_at = ConsumeQueue._end_at
+_end_at = ConsumeQueue.end_at
 _find_start = Recovery._find_start
 _read = LogScan._read
 _begin_flush = Flusher.begin
@@ -235,7 +235,7 @@ BUGS = [
     _bug("fsync of the wrong file", "-", 2, SegmentFiles, "begin_sync", _sync_the_newest_alone),
     _bug("answered before it is appended", "-", 2, CommitLog, "_give_up", _refuse_nothing),
     _bug("queue entries before the log", "-", 2, PlacedDrafts, "place", _place_and_put),
-    _bug("next offset one too high after a start", "-", 2, ConsumeQueue, "_end_at", _end_one_too_far),
+    _bug("next offset one too high after a start", "-", 2, ConsumeQueue, "end_at", _end_one_too_far),
     _bug("only the newest file gone through", "RocketMQ #1434", 2, Recovery, "_find_start", _begin_in_the_newest_file),
     _bug("blank record not skipped", "-", 2, LogScan, "_read", _read_no_blank),
     _bug("deletion not finished by the next start", "-", 24, Recovery, "_finish_deletions", _nothing),
