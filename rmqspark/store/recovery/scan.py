@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from rmqspark.store.log.segment_log import SegmentLog
 
 _CHUNK_BYTES: Final = 1 << 20
+_SHORT_CHUNK_BYTES: Final = 16 << 10  # behind damage: of what holds more, records are looked at one by one
 _LONGEST_CHUNK_BYTES: Final = 16 << 20
 _HEADS: Final = np.dtype([("size", ">i4"), ("magic", ">u4")])
 _LONGEST_HEAD_BYTES: Final = HEAD_BYTES + 2 * WIDER_HOST
@@ -111,9 +112,10 @@ class LogScan:
             found = self._read(segment, max(chunk_bytes, longer_bytes)) if segment is not None else _Found(None, 0)
             longer_bytes = found.longer_bytes
             if found.batch is not None:
-                chunk_bytes = min(2 * chunk_bytes, _LONGEST_CHUNK_BYTES)
                 start = self.position
                 self.position += int(found.batch.sizes.sum())
+                if self.position - start > chunk_bytes // 2:  # the rest of a chunk may be damaged
+                    chunk_bytes = min(2 * chunk_bytes, _LONGEST_CHUNK_BYTES)
                 yield Records(start, found.batch)
             elif segment is not None and found.is_blank:
                 self.position = segment.base + segment.length
@@ -121,10 +123,11 @@ class LogScan:
                 continue
             elif self.position < self._watermark:
                 start, self.position = self.position, self._next_believable()
-                chunk_bytes = _CHUNK_BYTES  # of one that holds more damage, records are looked at one by one
+                chunk_bytes = _SHORT_CHUNK_BYTES
                 yield Damage(start, self.position)
             elif (end := self._end_of_false()) > self.position:
                 start, self.position = self.position, end
+                chunk_bytes = _SHORT_CHUNK_BYTES
                 yield Damage(start, end)
             else:
                 return
@@ -232,11 +235,11 @@ class LogScan:
         return self._watermark
 
     def _find_record(self, segment: Segment, start: int, end: int) -> int | None:
-        for chunk_start in range(start, end, _CHUNK_BYTES):
+        for chunk_start, chunk_end in _ever_longer(start, end):
             at = chunk_start - segment.base
-            chunk = segment.read(at, min(_CHUNK_BYTES + BLANK_BYTES, segment.length - at))
+            chunk = segment.read(at, min(chunk_end - chunk_start + BLANK_BYTES, segment.length - at))
             for candidate in sorted(_places_of_magics(chunk)):
-                if chunk_start + candidate < end and self._is_record_at(segment, at + candidate):
+                if chunk_start + candidate < chunk_end and self._is_record_at(segment, at + candidate):
                     return chunk_start + candidate
         return None
 
@@ -301,6 +304,14 @@ def _is_record(raw: memoryview, at: int, *, check_crc: bool) -> bool:
     except RecordError:
         return False
     return True
+
+
+def _ever_longer(start: int, end: int) -> Iterator[tuple[int, int]]:
+    """[start, end) in pieces: where it ends is often near, and seldom very far."""
+    size = _SHORT_CHUNK_BYTES
+    while start < end:
+        yield start, min(start + size, end)
+        start, size = start + size, min(2 * size, _CHUNK_BYTES)
 
 
 def _places_of_magics(chunk: bytes) -> Iterator[int]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from rmqspark.protocol.buffers.columns import Column
 from rmqspark.protocol.records.property_builder import build_properties
 from rmqspark.protocol.records.record_builder import encode_records, patch
-from rmqspark.store.log.segment import SegmentFiles
+from rmqspark.store.log.segment import Segment, SegmentFiles
 from rmqspark.store.log.segment_log import SegmentLog
 from rmqspark.store.recovery.scan import Damage, LogScan, Records
 from rmqspark.testing.memory_files import MemoryFileSystem
@@ -69,3 +70,30 @@ def test_damage_costs_the_record_it_is_in_and_batches_are_short_again() -> None:
     assert rows == ROWS - 1
     assert max(int(each.batch.sizes.sum()) for each in before) > 4 * MIB
     assert int(behind[0].batch.sizes.sum()) <= MIB
+
+
+@pytest.mark.parametrize("watermark", [0, 32 * MIB])
+def test_each_of_many_damaged_records_costs_little(watermark: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever sends false checksums, one in two, or a disk that rots, does not keep a broker from starting."""
+    log, positions = filled_log()
+    for row in range(10_000, 12_000, 2):
+        log.write(b"?", int(positions[row]) + 200)
+    read_bytes = 0
+    read, read_into = Segment.read, Segment.read_into
+
+    def counted_read(segment: Segment, at: int, size: int) -> bytes:
+        nonlocal read_bytes
+        read_bytes += size
+        return read(segment, at, size)
+
+    def counted_read_into(segment: Segment, buffer: memoryview, at: int) -> None:
+        nonlocal read_bytes
+        read_bytes += len(buffer)
+        read_into(segment, buffer, at)
+
+    monkeypatch.setattr(Segment, "read", counted_read)
+    monkeypatch.setattr(Segment, "read_into", counted_read_into)
+    found = scanned(log, watermark)
+    assert len([each for each in found if isinstance(each, Damage)]) == 1000 + (watermark > 0)
+    assert sum(len(each.batch) for each in found if isinstance(each, Records)) == ROWS - 1000
+    assert read_bytes < 150 * MIB
