@@ -104,11 +104,15 @@ class Checkpoint(NamedTuple):
 class CheckpointFile:
     """The checkpoint file of a store, open while the store is. Writing and syncing are two steps: a watermark that is
     written and not synced is merely older after a power loss. `current` is what is written, `synced` what surely is on
-    disk, that or something newer."""
+    disk, that or something newer.
+
+    It is locked as long as it is open: somebody may delete the store's `lock` while a broker runs, and the next would
+    lock a new one and write the same files. Raises StoreLocked.
+    """
 
     def __init__(self, files: FileSystem) -> None:
         is_new = not files.exists(PATH)
-        self._file = files.open(PATH, create=True)
+        self._file = files.lock(PATH)
         self.synced = Checkpoint()
         self._failure: OSError | None = None
         self._torn: Checkpoint | None = None

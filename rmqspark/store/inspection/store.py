@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     OnProgress = Callable[[int, int], None]
     """Told how many bytes of the log are behind us, and how many there are."""
 
-_LOCK: Final = "lock"
+_LOCKED: Final = ("lock", CHECKPOINT)  # a RocketMQ broker locks the first alone; somebody may have deleted that
 _OPEN_FILES: Final = 64
 _CHUNK_BYTES: Final = 1 << 20
 _MULTI_DISPATCH_PREFIX: Final = "%LMQ%"  # RocketMQ's queues of messages that are stored under another topic
@@ -81,7 +81,7 @@ def _is_store_at(path: Path) -> bool:
 
 def is_in_use(files: PosixFileSystem) -> bool:
     """Whether a broker, ours or RocketMQ's, has the store open now."""
-    return files.exists(_LOCK) and files.is_locked(_LOCK)
+    return any(files.exists(path) and files.is_locked(path) for path in _LOCKED)
 
 
 def inspect_store(files: FileSystem, path: str, *, is_open: bool, on_progress: OnProgress) -> StoreReport:

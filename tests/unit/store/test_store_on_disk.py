@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+import sys
 import threading
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 from rmqspark.entropy import SystemEntropy
 from rmqspark.errors import StoreError, StoreLocked
 from rmqspark.store.config import StoreConfig
+from rmqspark.store.inspection.store import is_in_use
 from rmqspark.store.message_store import MessageStore
 from rmqspark.store.posix_files import PosixFileSystem
 
@@ -69,6 +71,19 @@ def test_a_second_store_in_the_same_directory_is_refused(bench: StoreBench, tmp_
     with pytest.raises(StoreLocked):
         MessageStore.open("store", SMALL, files=PosixFileSystem(tmp_path), clock=bench.clock, entropy=SystemEntropy(1))
     bench.store.close()
+
+
+def test_a_second_store_is_refused_though_the_lock_was_deleted(bench: StoreBench, tmp_path: Path) -> None:
+    """Whoever deletes `lock` while a broker runs lets no second one write the same files, and all see who has them."""
+    files = PosixFileSystem(tmp_path)
+    (tmp_path / "store" / "lock").unlink()
+    assert is_in_use(files.within("store")) == (sys.platform == "linux")
+    with pytest.raises(StoreLocked):
+        MessageStore.open("store", SMALL, files=files, clock=bench.clock, entropy=SystemEntropy(1))
+    bench.send("t", 0, b"still its only owner")
+    assert bench.bodies("t", 0) == [b"still its only owner"]
+    bench.store.close()
+    assert not is_in_use(files.within("store"))
 
 
 def test_more_queues_than_open_files(bench: StoreBench) -> None:
