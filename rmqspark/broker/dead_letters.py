@@ -17,7 +17,13 @@ import msgspec
 
 from rmqspark.broker.metrics.if_memory_allows import IF_MEMORY_ALLOWS
 from rmqspark.protocol.names import RETRY_PREFIX, dead_letter_topic
-from rmqspark.protocol.records.properties import Property, encode_properties, join_properties, without_properties
+from rmqspark.protocol.records.properties import (
+    Property,
+    encode_properties,
+    first_that_fits,
+    join_properties,
+    without_properties,
+)
 
 if TYPE_CHECKING:
     from rmqspark.broker.metrics.tally import Tally
@@ -29,6 +35,16 @@ if TYPE_CHECKING:
 
 _OF_BEFORE: Final = frozenset({Property.DELAY, Property.TRANSACTION_PREPARED})
 """What a message that is given up may still say, and would make something else than a dead letter of it."""
+_OF_ITS_WAY: Final = frozenset(
+    {
+        Property.RETRY_TOPIC,
+        Property.ORIGIN_MESSAGE_ID,
+        Property.RECONSUME_TIME,
+        Property.MAX_RECONSUME_TIMES,
+        Property.CONSUME_START_TIME,
+    }
+)
+"""What a consumer adds to the message that it sends, and what goes where a record has no room for it."""
 _NEVER_AGAIN: Final = encode_properties({Property.DELAY: "-1"})
 
 
@@ -52,8 +68,10 @@ class DeadLetters:
         if is_sent_again or not (is_given_up or self._locks.has_live(group.groupName, self._clock.monotonic_ms())):
             return header, None
         others = without_properties((header.i or "").encode("utf-8", "replace"), _OF_BEFORE)
-        properties = join_properties(others, _NEVER_AGAIN).decode("utf-8", "replace")
-        dead = msgspec.structs.replace(header, b=dead_letter_topic(group.groupName), e=0, i=properties)
+        properties = first_that_fits(join_properties(others, _NEVER_AGAIN), without_properties(others, _OF_ITS_WAY))
+        dead = msgspec.structs.replace(
+            header, b=dead_letter_topic(group.groupName), e=0, i=properties.decode("utf-8", "replace")
+        )
         return dead, partial(self._count, (group.groupName, header.b))
 
     def _count(self, key: tuple[str, str], queue_offset: int, physical_offset: int) -> None:

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from rmqspark.broker.delays.parking import Place, park
 from rmqspark.protocol.names import dead_letter_topic, retry_topic
 from rmqspark.protocol.records.message_id import offset_msg_id
-from rmqspark.protocol.records.properties import Property, encode_properties, join_properties, without_properties
+from rmqspark.protocol.records.properties import (
+    Property,
+    encode_properties,
+    first_that_fits,
+    join_properties,
+    without_properties,
+)
 from rmqspark.protocol.records.record import SysFlag
 from rmqspark.store.draft import Draft, redraft
 
@@ -91,15 +97,23 @@ def _retry(record: Record, place: Place, delay_level: int, levels: int) -> Draft
 
 
 def _dead_letter(record: Record, group: str) -> Draft:
-    properties = without_properties(_with_origin(record), {Property.DELAY})
-    return _draft(record, dead_letter_topic(group), 0, join_properties(properties, encode_properties(_AT_ONCE)))
+    """Says as much of where it came from as it has room for: one that cannot be given up comes again for ever."""
+    told = without_properties(_with_origin(record), {Property.DELAY})
+    own = without_properties(record.properties, {Property.DELAY, Property.RETRY_TOPIC})
+    origin = encode_properties({Property.RETRY_TOPIC: _origin_topic(record)})
+    properties = first_that_fits(join_properties(told, encode_properties(_AT_ONCE)), join_properties(own, origin), own)
+    return _draft(record, dead_letter_topic(group), 0, properties)
+
+
+def _origin_topic(record: Record) -> str:
+    return record.property_map().get(Property.RETRY_TOPIC) or record.topic
 
 
 def _with_origin(record: Record) -> bytes:
     """The properties, with where the message came from, which the first return says for all later ones."""
     known = record.property_map()
     own = {
-        Property.RETRY_TOPIC: known.get(Property.RETRY_TOPIC) or record.topic,
+        Property.RETRY_TOPIC: _origin_topic(record),
         Property.ORIGIN_MESSAGE_ID: known.get(Property.ORIGIN_MESSAGE_ID)
         or offset_msg_id(record.store_host, record.physical_offset),
         Property.WAIT: "false",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from rmqspark.client.sending.delivery import send_status
 from rmqspark.client.sending.outgoing import compressed
 from rmqspark.client.sending.own_sends import own_send_header
-from rmqspark.errors import NoPermission, RmqError
+from rmqspark.errors import InvalidMessage, NoPermission, RmqError
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.headers.consume import ConsumerSendMsgBackRequestHeader
 from rmqspark.protocol.names import retry_topic
@@ -30,6 +30,7 @@ _TIMEOUT_MS: Final = 5_000
 _COMPRESSED_FROM_BYTES: Final = 4096
 _FIRST_LEVEL: Final = 3  # of delay, for the first time; one more each time
 _AS_BROKER_SAYS: Final = 0  # the level of CONSUMER_SEND_MSG_BACK that means the same
+_NEVER: Final = -1  # the level that makes it a dead letter
 
 _log = logging.getLogger(__name__)
 
@@ -44,7 +45,21 @@ class SendBacks:
         self._max_times = max_times
 
     def give_back(self, message: ReceivedMessage, delay_level: int = _AS_BROKER_SAYS) -> None:
-        """Has the message come again after a while. Raises what kept all brokers from storing it."""
+        """Has the message come again after a while. Raises what kept all brokers from storing it.
+
+        One that has no room for what a retry says comes again from here only, of which its broker knows nothing: so
+        that it was consumed often enough is said here, too.
+        """
+        if message.reconsume_times >= self._max_times:
+            delay_level = _NEVER
+        try:
+            self._ask(message, delay_level)
+        except RmqError as error:
+            name = message.queue.broker_name
+            _log.debug("%s takes %s not back, it is sent instead: %s", name, message.msg_id, error)
+            self.send(message)
+
+    def _ask(self, message: ReceivedMessage, delay_level: int) -> None:
         name = message.queue.broker_name
         header = ConsumerSendMsgBackRequestHeader(
             offset=parse_offset_msg_id(message.offset_msg_id)[1],
@@ -56,11 +71,7 @@ class SendBacks:
             maxReconsumeTimes=self._max_times,
             bname=name,
         )
-        try:
-            self._cluster.broker(name).call(RequestCode.CONSUMER_SEND_MSG_BACK, header, timeout_ms=_TIMEOUT_MS)
-        except RmqError as error:
-            _log.debug("%s takes %s not back, it is sent instead: %s", name, message.msg_id, error)
-            self.send(message)
+        self._cluster.broker(name).call(RequestCode.CONSUMER_SEND_MSG_BACK, header, timeout_ms=_TIMEOUT_MS)
 
     def give_back_late(self, message: ReceivedMessage) -> None:
         """The same of one that a listener is at for too long: it comes again in ten seconds, as RocketMQ has it."""
@@ -69,8 +80,17 @@ class SendBacks:
     def send(self, message: ReceivedMessage) -> None:
         """The same by sending it; a dead letter is made of it where it was consumed `max_times` before this time.
 
-        Tried once on each broker that has the retry topic. Raises what went wrong last.
+        Tried once on each broker that has the retry topic; where it has no room for what it would say besides, the
+        broker that has it makes a dead letter of it. Raises what went wrong last.
         """
+        try:
+            self._send(message)
+        except InvalidMessage:
+            if message.reconsume_times < self._max_times:
+                raise
+            self._ask(message, _NEVER)
+
+    def _send(self, message: ReceivedMessage) -> None:
         topic = retry_topic(self._group)
         failure: RmqError = NoPermission(f"No broker takes messages of {topic!r}.")
         for queue in self._first_queues(topic):

@@ -178,6 +178,11 @@ def without_properties(encoded: bytes, names: Container[str]) -> bytes:
     return b"\x02".join(pair for pair in pairs if pair.partition(b"\x01")[0].decode("utf-8", "replace") not in names)
 
 
+def first_that_fits(*choices: bytes) -> bytes:
+    """The first of these property strings that a record has room for; the last where it has room for none."""
+    return next((each for each in choices if len(each) <= MAX_PROPERTIES_BYTES), choices[-1])
+
+
 def is_reserved(name: str) -> bool:
     """Whether RocketMQ keeps the name for itself. What was read has such properties; whoever sends it on has none."""
     return name in RESERVED_NAMES or name.startswith(TRANSIENT_PREFIX)

@@ -11,10 +11,12 @@ import pytest
 from rmqspark import Message, Producer, PushConsumer, ReceivedMessage
 from rmqspark.client.cluster.broker_client import BrokerClient
 from rmqspark.client.cluster.cluster_client import ClusterClient
+from rmqspark.client.sending.own_sends import own_send_header
 from rmqspark.clock import SystemClock
 from rmqspark.errors import DamagedFile, InvalidArgument, InvalidFilter, InvalidName, Unreachable
 from rmqspark.protocol.codes import RequestCode
 from rmqspark.protocol.names import dead_letter_topic, retry_topic
+from rmqspark.protocol.records.properties import encode_properties
 from rmqspark.rebalance.strategies import Strategy
 from rmqspark.testing import LocalCluster, cluster
 from rmqspark.testing.in_process import TEST_STORE
@@ -107,6 +109,49 @@ def test_a_message_that_no_broker_takes_back_is_tried_again_here(
         assert sorted(heard.wait(4)) == ["0", "0", "1", "2"]
     assert [message.reconsume_times for message in heard.messages if message.body == b"0"] == [0, 1]
     assert next(iter(committed(mq.namesrv, "kept", topic).values())) == 3
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_a_message_with_no_room_for_a_retry_is_a_dead_letter_in_the_end(
+    mq: LocalCluster, topic: str, producer: Producer, monkeypatch: pytest.MonkeyPatch, *, ordered: bool
+) -> None:
+    """No broker can take it back, so it is tried again here, as often as any other; it holds up nobody for ever."""
+    monkeypatch.setattr("rmqspark.client.pushing.listening.LEFT_FOR_MS", 50)
+    group = f"roomless-{ordered}"
+    heard = Listener(lambda message: fail(message) if message.body == b"bad" else None)
+    with PushConsumer(
+        mq.namesrv, group, listener=heard, ordered=ordered, max_reconsume_times=2, config=QUICK
+    ) as consumer:
+        consumer.subscribe(topic)
+        producer.send(Message(topic, b"bad", properties={"p": "v" * 32_600}), queue=0)
+        producer.send(Message(topic, b"good"), queue=0)
+        (dead,) = read(mq.namesrv, dead_letter_topic(group), 1)
+        heard.wait(4)
+    tries = [message.reconsume_times for message in heard.messages if message.body == b"bad"]
+    assert (tries, dead.body, len(dead.properties["p"])) == ([0, 1, 2], b"bad", 32_600)
+    assert next(iter(committed(mq.namesrv, group, topic).values())) == 2
+
+
+def test_what_a_consumer_sends_once_too_often_is_a_dead_letter_with_as_much_as_it_has_room_for(
+    mq: LocalCluster, topic: str, producer: Producer
+) -> None:
+    """RocketMQ's consumers send what cannot be sent back, with more properties than a record has room for."""
+    producer.send(Message(topic, b"bad", properties={"p": "v" * 32_600}), queue=0)
+    (sent,) = read(mq.namesrv, topic, 1)
+    properties = encode_properties(sent.properties).decode()
+    properties += encode_properties(
+        {"RETRY_TOPIC": topic, "RECONSUME_TIME": "17", "MAX_RECONSUME_TIMES": "16"}
+    ).decode()
+    group = "roomless-sent"
+    with PushConsumer(mq.namesrv, group, listener=fail) as consumer, ClusterClient(mq.namesrv) as client:
+        consumer.subscribe(topic)
+        (queue, *_) = client.route_to_publish(retry_topic(group)).publish_queues
+        header = own_send_header(
+            queue, properties, sys_flag=0, flag=0, born_timestamp_ms=0, reconsume_times=17, max_reconsume_times=16
+        )
+        client.broker(queue.broker_name).send(header, b"bad", timeout_ms=5000)
+        (dead,) = read(mq.namesrv, dead_letter_topic(group), 1)
+    assert (dead.body, len(dead.properties["p"])) == (b"bad", 32_600)
 
 
 def test_a_message_that_its_broker_takes_not_back_is_sent_instead(

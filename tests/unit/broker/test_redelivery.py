@@ -11,6 +11,7 @@ from rmqspark.broker.state.topics import TopicTable
 from rmqspark.entropy import SystemEntropy
 from rmqspark.protocol.bodies.admin import SubscriptionGroupConfig
 from rmqspark.protocol.bodies.route import TopicConfig
+from rmqspark.protocol.records.properties import MAX_PROPERTIES_BYTES, encode_properties
 from rmqspark.protocol.records.record import Record, decode_record
 from rmqspark.testing.manual_clock import ManualClock
 
@@ -27,10 +28,12 @@ class Bench:
             self.topics.ensure_retry("g", topic_queues, 0)
         self.redelivery = Redelivery(self.topics, groups, ManualClock(), SystemEntropy(1), delay_levels=18)
 
-    def send_back(self, times: int = 0, *, level: int = 0, max_times: int | None = None) -> Returned:
+    def send_back(
+        self, times: int = 0, *, level: int = 0, max_times: int | None = None, properties: bytes = b""
+    ) -> Returned:
         group = self.redelivery.group("g")
         assert group is not None
-        record = Record(topic="orders", body=b"one", physical_offset=700, reconsume_times=times)
+        record = Record(topic="orders", body=b"one", physical_offset=700, reconsume_times=times, properties=properties)
         return self.redelivery.of(record, group, level, max_times)
 
 
@@ -67,6 +70,19 @@ def test_how_often_it_was_consumed_may_be_anything(said: int, waits_at: int) -> 
     assert (waits.topic, waits.queue_id) == ("SCHEDULE_TOPIC_XXXX", waits_at - 1)
     assert waits.reconsume_times == (1 if said < 0 else 2**31 - 1)
     assert stored(Bench().send_back(said, level=-1)).topic == "%DLQ%g"
+
+
+@pytest.mark.parametrize(
+    ("room_bytes", "is_told"),
+    [(200, ["DELAY", "ORIGIN_MESSAGE_ID", "RETRY_TOPIC", "WAIT"]), (30, ["RETRY_TOPIC"]), (0, [])],
+)
+def test_a_dead_letter_says_what_it_has_room_for(room_bytes: int, is_told: list[str]) -> None:
+    """Of where it came from; one that could not be given up would come again for ever."""
+    properties = encode_properties({"p": "v" * (MAX_PROPERTIES_BYTES - 3 - room_bytes)})
+    told = stored(Bench().send_back(level=-1, properties=properties)).property_map()
+    assert len(told.pop("p")) == MAX_PROPERTIES_BYTES - 3 - room_bytes
+    assert sorted(told) == is_told
+    assert told.get("RETRY_TOPIC", "orders") == "orders"
 
 
 @pytest.mark.parametrize("level", [0, -1])
