@@ -32,7 +32,8 @@ _DIRECTORY_MODE = 0o700
 
 
 class PosixFile:
-    """An open file of the operating system."""
+    """An open file of the operating system. Its errors say which file it is, as the system's own do not of a file that
+    is open, and where in it something could not be read."""
 
     __slots__ = ("_fd", "path")
 
@@ -41,22 +42,28 @@ class PosixFile:
         self._fd = fd
 
     def pread(self, size: int, offset: int) -> bytes:
-        data = os.pread(self._fd, size, offset)
-        while 0 < len(data) < size:  # the kernel hands out at most 2 GiB at once
-            more = os.pread(self._fd, size - len(data), offset + len(data))
-            if not more:
-                break
-            data += more
+        try:
+            data = os.pread(self._fd, size, offset)
+            while 0 < len(data) < size:  # the kernel hands out at most 2 GiB at once
+                more = os.pread(self._fd, size - len(data), offset + len(data))
+                if not more:
+                    break
+                data += more
+        except OSError as error:
+            raise self._named(error, offset) from error
         return data
 
     def pread_into(self, buffer: bytearray | memoryview, offset: int) -> int:
         view = memoryview(buffer).cast("B")
         filled = 0
-        while filled < len(view):
-            got = os.preadv(self._fd, [view[filled:]], offset + filled)
-            if got == 0:
-                break
-            filled += got
+        try:
+            while filled < len(view):
+                got = os.preadv(self._fd, [view[filled:]], offset + filled)
+                if got == 0:
+                    break
+                filled += got
+        except OSError as error:
+            raise self._named(error, offset + filled) from error
         return filled
 
     def next_data(self, offset: int) -> int:
@@ -70,6 +77,12 @@ class PosixFile:
             raise
 
     def pwrite(self, data: Buffer | Sequence[Buffer], offset: int) -> None:
+        try:
+            self._pwrite(data, offset)
+        except OSError as error:
+            raise self._named(error) from error
+
+    def _pwrite(self, data: Buffer | Sequence[Buffer], offset: int) -> None:
         if isinstance(data, bytes | bytearray) and len(data) <= _WRITE_BYTES:  # the way of single sends: one call
             written = os.pwrite(self._fd, data, offset)
             if written == len(data):
@@ -79,7 +92,7 @@ class PosixFile:
         while pending:
             written = os.pwritev(self._fd, _first_of(pending, _WRITE_BYTES - offset % _WRITE_BYTES), offset)
             if written == 0:
-                raise OSError(EIO, "the disk takes no bytes and names no error", self.path)
+                raise OSError(EIO, "the disk takes no bytes and names no error")
             offset += written
             pending = _without_first(pending, written)
 
@@ -98,10 +111,16 @@ class PosixFile:
         return os.sendfile(descriptor, self._fd, offset, size) if sys.platform == "linux" else 0
 
     def fsync(self) -> None:
-        _sync_content(self._fd)
+        try:
+            _sync_content(self._fd)
+        except OSError as error:
+            raise self._named(error) from error
 
     def truncate(self, size: int) -> None:
-        os.ftruncate(self._fd, size)
+        try:
+            os.ftruncate(self._fd, size)
+        except OSError as error:
+            raise self._named(error) from error
 
     def size(self) -> int:
         return os.fstat(self._fd).st_size
@@ -110,6 +129,10 @@ class PosixFile:
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
+
+    def _named(self, error: OSError, offset: int | None = None) -> OSError:
+        where = "" if offset is None else f" at byte {offset}"
+        return OSError(error.errno, f"{error.strerror}{where}", self.path)
 
 
 class PosixFileSystem:

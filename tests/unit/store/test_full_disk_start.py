@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from errno import EACCES, ENOSPC, EROFS
+from errno import EACCES, EIO, ENOSPC, EROFS
 
 import pytest
 
@@ -49,6 +49,16 @@ def test_a_start_that_may_not_write_says_where_to_look(refusal: int) -> None:
     with pytest.raises(StoreError, match=f"The store new cannot be opened: .*{os.strerror(refusal)}") as refused:
         bench.open()
     assert refused.value.hint == "See whose files these are, and whether that disk is mounted read-only."
+
+
+def test_a_start_that_cannot_read_a_file_says_what_helps() -> None:
+    """A disk with a bad spot stays as it is, however often the broker is started."""
+    bench = StoreBench()
+    bench.store.close()
+    bench.disk.fail_next("pread", OSError(EIO, "Input/output error at byte 0", "checkpoint"))
+    with pytest.raises(StoreError, match="The store store cannot be opened: .*at byte 0: 'checkpoint'") as refused:
+        bench.open()
+    assert "ddrescue" in refused.value.hint
 
 
 def test_a_stop_without_room_says_so_and_loses_nothing() -> None:

@@ -6,6 +6,7 @@ import os
 import stat
 import subprocess
 import sys
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,7 +16,10 @@ from rmqspark.store.files import make_directories
 from rmqspark.store.posix_files import PosixFileSystem
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+    from rmqspark.store.files import File
 
 
 def mode_of(path: Path) -> int:
@@ -42,6 +46,25 @@ def test_long_writes_arrive_whole(tmp_path: Path, sizes: list[int], offset: int)
     file.pwrite(parts if len(parts) > 1 else parts[0], offset)
     assert file.pread(1 << 20, 0) == bytes(offset) + b"".join(parts)
     file.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="has a file of which nothing can be read")
+@pytest.mark.parametrize("read", [lambda file: file.pread(9, 8), lambda file: file.pread_into(bytearray(9), 8)])
+def test_what_cannot_be_read_is_named(read: Callable[[File], object]) -> None:
+    """A disk with a bad spot is not searched for it: the error says which file, and where in it."""
+    file = PosixFileSystem("/proc/self").open("mem", read_only=True)
+    with closing(file), pytest.raises(OSError, match="Input/output error at byte 8: 'mem'"):
+        read(file)
+
+
+@pytest.mark.parametrize("change", [lambda file: file.pwrite(b"x", 0), lambda file: file.truncate(7)])
+def test_a_file_that_cannot_be_changed_is_named(tmp_path: Path, change: Callable[[File], object]) -> None:
+    """Which of a store's files a disk refuses, its error says."""
+    (tmp_path / "f").write_bytes(b"kept")
+    file = PosixFileSystem(tmp_path).open("f", read_only=True)
+    with closing(file), pytest.raises(OSError, match=": 'f'"):
+        change(file)
+    assert (tmp_path / "f").read_bytes() == b"kept"
 
 
 def test_links_are_not_followed(tmp_path: Path) -> None:
