@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 DIRECTORY: Final = "cut"
 MOST_KEPT_BYTES: Final = 1 << 30  # a tail has 64 MiB at most
-_NAME: Final = re.compile(r"(\d{20})-(\d{20})(\.\d+)?")  # a number where another tail was cut off there before
+# With a number at the end where another tail was cut off there before.
+_NAME: Final = re.compile(r"(\d{20})-(\d{20})(\.\d+)?", re.ASCII)
 
 log = structlog.get_logger("rmqspark.store")
 

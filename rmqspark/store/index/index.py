@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 MAX_FOUND = 64  # RocketMQ's maxMsgsNumBatch
 FROM_THE_END = (1 << 63) - 1
-_NAME = re.compile(r"\d{17}")
+_NAME = re.compile(r"\d{17}", re.ASCII)
 _NAME_LENGTH = 17  # yyyyMMddHHmmssSSS
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DRAIN_AT = 4096  # waiting keys

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 LOG = "commitlog"
 INDEX = "index"
-_SEGMENT = re.compile(r"\d{20}")
-_INDEX_FILE = re.compile(r"\d{17}")
+_SEGMENT = re.compile(r"\d{20}", re.ASCII)
+_INDEX_FILE = re.compile(r"\d{17}", re.ASCII)
 _USUAL = StoreConfig()
 _ENTRIES_PER_SLOT = _USUAL.max_index_num // _USUAL.max_hash_slot_num
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rmqspark.store.files import Buffer, FileSystem
 
 _WORTH_FORGETTING_BYTES = 64 << 10  # less is not worth the call
-_NAME = re.compile(r"\d{20}")
+_NAME = re.compile(r"\d{20}", re.ASCII)
 
 
 class SegmentLog:

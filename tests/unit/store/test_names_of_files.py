@@ -9,6 +9,8 @@ from itertools import count
 import pytest
 
 from rmqspark.errors import NotWritable, StoreError
+from rmqspark.store.files import read_whole, write_whole
+from rmqspark.store.inspection.store import inspect_store
 from rmqspark.testing.disk_faults import ProcessDied
 
 from .store_bench import StoreBench
@@ -33,6 +35,24 @@ def test_a_new_queue_has_its_name_before_a_checkpoint_counts_it() -> None:
     expire_all(bench)
     bench.lose_power()
     assert bench.store.queues.max_offset("u", 0) == 1
+
+
+@pytest.mark.parametrize("directory", ["commitlog", "consumequeue/t/0", "index"])
+def test_a_name_in_digits_of_another_script_is_nobodys(directory: str) -> None:
+    """It is not taken for the file that it would be in ours, which has the messages."""
+    bench = StoreBench()
+    bodies = [b"%d" % number for number in range(20)]
+    bench.send("t", 0, *bodies)
+    bench.store.close()
+    first = bench.files.listdir(directory)[0]
+    theirs = f"{directory}/{first.translate({ord('0') + digit: chr(0x660 + digit) for digit in range(10)})}"
+    write_whole(bench.files, theirs, bytes(1024))
+    bench.open()
+    assert bench.bodies("t", 0) == bodies
+    assert len(bench.store.query("t", "7", 0, 1 << 60, 9)) == 1
+    bench.store.close()
+    assert not inspect_store(bench.files, "store", is_open=False, on_progress=lambda *_: None).is_broken
+    assert read_whole(bench.files, theirs) == bytes(1024)
 
 
 def test_a_queue_that_goes_before_its_name_is_synced() -> None:
