@@ -73,12 +73,15 @@ class Segment:
 
     def zero(self, start: int, end: int) -> None:
         """Makes [start, end) read as zeros. Only blocks that are not zero are written: a sparse file stays sparse,
-        and what a full disk refused to take can be cleared although the disk is full."""
+        and what a full disk refused to take can be cleared although the disk is full. The blocks are those of the file:
+        one that lay across two of these would want room for the second, which nothing was written to."""
         for chunk_start, chunk in self._chunks_not_zero(start, end):
-            for at in range(0, len(chunk), _ZERO_BLOCK_BYTES):
-                size = min(_ZERO_BLOCK_BYTES, len(chunk) - at)
+            at = 0
+            while at < len(chunk):
+                size = min(_ZERO_BLOCK_BYTES - (chunk_start + at) % _ZERO_BLOCK_BYTES, len(chunk) - at)
                 if chunk[at : at + size] != _ZEROS[:size]:
                     self.write(_ZEROS[:size], chunk_start + at)
+                at += size
 
     def rewrite(self, start: int, end: int) -> None:
         """Writes [start, end) once more as it is, so that the next fsync covers it: after one that failed, the system

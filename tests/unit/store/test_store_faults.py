@@ -111,6 +111,22 @@ def test_a_tail_that_cannot_be_put_right_refuses_until_it_can() -> None:
     assert bench.bodies("t", 0) == [b"first", b"next."]
 
 
+def test_a_disk_that_fills_up_within_a_message_is_put_right_while_it_is_full() -> None:
+    """What was written of it is cleared without room for more, so the store can be closed in order then."""
+    bench = StoreBench(StoreConfig(**{**NO_INDEX.__dict__, "mapped_file_size_commit_log": 1 << 16}))
+    bench.send("t", 0, b"first")
+    bench.store.checkpoint()
+    bench.disk.set_budget(1)
+    with pytest.raises(NotWritable) as refused:
+        bench.send("t", 0, b"x" * 5000)
+    assert "tail" not in refused.value.message
+    bench.send("t", 0, b"small")
+    bench.store.close()
+    bench.disk.set_budget(None)
+    bench.open()
+    assert bench.bodies("t", 0) == [b"first", b"small"]
+
+
 def test_what_was_refused_is_not_there_after_an_orderly_stop() -> None:
     """A disk that would not even clear what a refused send had left: closing tries again, or is no orderly stop."""
     bench = StoreBench(NO_INDEX)
