@@ -10,6 +10,7 @@ from rmqspark.client.pull_consumer import PullConsumer
 from rmqspark.model import Message
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from types import TracebackType
     from typing import Self
 
@@ -18,13 +19,13 @@ _QUEUES: Final = 2
 
 
 class Canary:
-    """Sends and reads, and knows what must be in the store."""
+    """Sends and reads, and knows what must be in the store: what it sends, behind `song`."""
 
-    def __init__(self, namesrv: str) -> None:
+    def __init__(self, namesrv: str, song: Iterable[bytes] = ()) -> None:
         self._namesrv = namesrv
-        self._sent: list[bytes] = []
+        self._sent = list(song)
         with AdminClient(namesrv) as admin:
-            admin.create_topic(TOPIC, _QUEUES)
+            admin.create_topic(TOPIC, _QUEUES, exist_ok=True)
         self._producer = Producer(namesrv, "canary-producer")
 
     def __enter__(self) -> Self:

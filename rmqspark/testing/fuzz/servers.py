@@ -27,7 +27,7 @@ class Verdict(NamedTuple):
     frames: int
     answers: Counter[str]
     notes: int
-    """Messages of the canary, all of them there after a restart."""
+    """Messages of the canary, all of them there after a kill and a restart."""
     growth_bytes: int
     """The most memory that any server gained."""
 
@@ -35,8 +35,8 @@ class Verdict(NamedTuple):
 def run_servers(directory: Path, frames: int, seeds: Sequence[bytes], *, seed: int, first: int = 0) -> Verdict:
     """Sends `frames` bad frames, half of them to brokers, half to name servers.
 
-    Raises AssertionError with the seed where a server dies, logs what it should not, keeps a client waiting, grows, or
-    loses or changes a message of the canary.
+    Raises AssertionError with the seed where a server dies, logs what it should not, keeps a client waiting, grows,
+    loses or changes a message of the canary, or leaves a store behind, killed or stopped, that is not sound.
     """
     answers: Counter[str] = Counter()
     notes = growth = 0
@@ -52,29 +52,57 @@ def run_servers(directory: Path, frames: int, seeds: Sequence[bytes], *, seed: i
 
 
 def _run_one(directory: Path, frames: int, seeds: Sequence[bytes], seed: int, numbers: count[int]) -> Verdict:
+    """One store, fuzzed twice: after the first half its servers are killed, after the second they stop in order."""
     answers: Counter[str] = Counter()
-    with Victim(directory) as victim, Canary(victim.namesrv) as canary:
-        canary.sing()
-        before = victim.resident_bytes()
-        roles = [(role, at, served_codes(at)) for role, at in (("broker", victim.broker), ("namesrv", victim.namesrv))]
-        while answers["frames"] < frames:
-            start = next(numbers)
-            connections = range(start, start + 1)
-            for role, address, codes in roles:
-                answers += run_attack(address, role, codes, seeds, seed=seed, connections=connections)
-            if start % _CONNECTIONS_BETWEEN_NOTES == 0:
-                canary.sing()
-                _require_health(victim, f"seed {seed}, up to connection {start}")
-        growth = victim.resident_bytes() - before
-        canary.check()
-        if victim.stop() != 0:
-            raise AssertionError(f"The servers did not stop in order (seed {seed}).")
-        _require_health(victim, f"seed {seed}", stopped=True)
+    song: list[bytes] = []
+    growth = 0
+    for wanted, end in (((frames + 1) // 2, Victim.kill), (frames, _stop_in_order)):
+        with Victim(directory) as victim, Canary(victim.namesrv, song) as canary:
+            canary.check()  # what was there before is there again
+            canary.sing()
+            before = victim.resident_bytes()
+            attack = _Attack(victim, canary, seeds, seed)
+            while answers["frames"] < wanted:
+                answers += attack.connection(next(numbers))
+            growth = max(growth, victim.resident_bytes() - before)
+            canary.check()
+            end(victim)
+            _require_health(victim, f"seed {seed}", stopped=True)
+        try:
+            victim.check_store()
+        except AssertionError as broken:
+            raise AssertionError(f"The store is not sound (seed {seed}): {broken}") from broken
+        song = canary.song
     if growth > MAX_GROWTH_BYTES:
         raise AssertionError(f"The servers grew by {growth >> 20} MiB (seed {seed}).")
-    with Victim(directory) as again:  # the store recovers, and holds what it held
-        check_song(again.namesrv, canary.song)
-    return Verdict(answers["frames"], answers, len(canary.song), growth)
+    with Victim(directory) as again:
+        check_song(again.namesrv, song)
+    return Verdict(answers["frames"], answers, len(song), growth)
+
+
+class _Attack:
+    """Bad frames for both servers of a victim, and a canary that sings between them."""
+
+    def __init__(self, victim: Victim, canary: Canary, seeds: Sequence[bytes], seed: int) -> None:
+        self._victim, self._canary, self._seeds, self._seed = victim, canary, seeds, seed
+        servers = (("broker", victim.broker), ("namesrv", victim.namesrv))
+        self._roles = [(role, address, served_codes(address)) for role, address in servers]
+
+    def connection(self, number: int) -> Counter[str]:
+        """What was answered to the frames of one connection to each."""
+        answers: Counter[str] = Counter()
+        for role, address, codes in self._roles:
+            these = range(number, number + 1)
+            answers += run_attack(address, role, codes, self._seeds, seed=self._seed, connections=these)
+        if number % _CONNECTIONS_BETWEEN_NOTES == 0:
+            self._canary.sing()
+            _require_health(self._victim, f"seed {self._seed}, up to connection {number}")
+        return answers
+
+
+def _stop_in_order(victim: Victim) -> None:
+    if victim.stop() != 0:
+        raise AssertionError("The servers did not stop in order.")
 
 
 def _require_health(victim: Victim, where: str, *, stopped: bool = False) -> None:

@@ -41,6 +41,7 @@ class Victim:
 
     def __enter__(self) -> Self:
         self.directory.mkdir(exist_ok=True)
+        self._endpoints.unlink(missing_ok=True)  # one that was killed has left its own
         words = ["up", "--store", str(self.store), "--namesrv-port", "0", "--broker-port", "0"]
         words += ["--no-admin", *self._flags]
         with self._log.open("ab") as log:
@@ -55,14 +56,14 @@ class Victim:
         try:
             self._wait_until_up()
         except BaseException:  # Ctrl-C too: no broker is left behind, and it rises
-            self._kill()
+            self.kill()
             raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._kill()
+        self.kill()
 
     @property
     def store(self) -> Path:
@@ -71,6 +72,15 @@ class Victim:
     @property
     def alive(self) -> bool:
         return self._process.poll() is None
+
+    @property
+    def _endpoints(self) -> Path:
+        return self.store / "endpoints.json"
+
+    def kill(self) -> None:
+        """Ends it as a power switch does: SIGKILL."""
+        self._process.kill()
+        self._process.wait()
 
     def stop(self) -> int:
         """Shuts down in order; the exit code."""
@@ -102,12 +112,24 @@ class Victim:
         """What the log has that a client must not be able to put there: errors, tracebacks, anything unforeseen."""
         return [line for line in self._log.read_text(encoding="utf-8").splitlines() if not _is_harmless(line)]
 
+    def check_store(self) -> None:
+        """Has `rmq store check` look at the files; raises AssertionError with what it says unless they are sound."""
+        checked = subprocess.run(  # noqa: S603 - our own words
+            [sys.executable, "-m", "rmqspark", "store", "check", str(self.store)],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_MS / 1000,
+            check=False,
+        )
+        if checked.returncode != 0:
+            raise AssertionError(f"rmq store check ends with {checked.returncode}:\n{checked.stdout}{checked.stderr}")
+
     def _status(self, name: str) -> int:
         with open(f"/proc/{self._process.pid}/status", encoding="ascii") as status:
             return next(int(line.split()[1]) * 1024 for line in status if line.startswith(f"{name}:"))
 
     def _wait_until_up(self) -> None:
-        clock, endpoints = SystemClock(), self.store / "endpoints.json"
+        clock, endpoints = SystemClock(), self._endpoints
         deadline_ms = clock.monotonic_ms() + PATIENCE_MS
         while not endpoints.exists():
             if not self.alive or clock.monotonic_ms() > deadline_ms:
@@ -115,10 +137,6 @@ class Victim:
             clock.sleep_ms(_LOOK_AGAIN_MS)
         told = json.loads(endpoints.read_text(encoding="utf-8"))
         self.namesrv, self.broker = told["namesrv"], told["brokers"][0]
-
-    def _kill(self) -> None:
-        self._process.kill()
-        self._process.wait()
 
 
 def waited_seconds(task: str = "/proc/thread-self") -> float:

@@ -30,7 +30,7 @@ def test_bad_frames_hurt_nobody(
     tmp_path: Path, amount: Callable[[int, int], int], seed: int, tell: Callable[[str], None]
 ) -> None:
     """Nothing that comes over a socket kills a server, fills its memory, gets into its log as an error, or touches
-    what others have stored."""
+    what others have stored; nor does a kill behind it leave a store that is not sound."""
     verdict = run_servers(tmp_path, amount(FRAMES, FRAMES_OF_A_SOAK), GOLDEN, seed=seed)
     tell(
         f"{verdict.frames:,} frames, seed {seed}: {verdict.answers['succeeded']:,} carried out, "
