@@ -7,7 +7,9 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from rmqspark.admin.problems import problem
+from starlette.exceptions import HTTPException
+
+from rmqspark.admin.problems import LARGER, problem
 from rmqspark.whole_numbers import whole_number
 
 if TYPE_CHECKING:
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from rmqspark.admin.config import AdminConfig
 
 MOST_BODY_BYTES: Final = 1 << 20
+_TOO_LARGE: Final = f"A request has at most {MOST_BODY_BYTES:,} bytes."
 _MOST_LET_GO_BYTES: Final = 16 << 20
 _HEADERS: Final = (
     (b"x-content-type-options", b"nosniff"),
@@ -57,7 +60,8 @@ class Gate:
             scope["method"] = "GET"
         refusal = self._refusal(scope)
         if refusal is None:
-            await self._app(scope, bounded(receive, MOST_BODY_BYTES), _with_headers(scope, send))
+            too_large = HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, _TOO_LARGE)
+            await self._app(scope, bounded(receive, MOST_BODY_BYTES, too_large), _with_headers(scope, send))
         elif scope["type"] == "websocket":
             await receive()
             await send({"type": "websocket.close", "code": _CLOSE_POLICY, "reason": refusal[1]})
@@ -78,8 +82,7 @@ class Gate:
             return HTTPStatus.FORBIDDEN, f"A page of {origin!r:.80} may not ask here.", hint
         length = whole_number(headers.get(b"content-length", "0"))
         if length is None or length > MOST_BODY_BYTES:
-            hint = "Larger messages are sent with rmq send, or by a client."
-            return HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"A request has at most {MOST_BODY_BYTES:,} bytes.", hint
+            return HTTPStatus.REQUEST_ENTITY_TOO_LARGE, _TOO_LARGE, LARGER
         return None
 
     def _is_ours(self, origin: str, host: str) -> bool:
@@ -104,8 +107,9 @@ async def _let_go(headers: dict[bytes, bytes], receive: Receive) -> None:
         is_sent = (await receive()).get("more_body", False)
 
 
-def bounded(receive: Receive, most_bytes: int) -> Receive:
-    """What comes of a request, up to where its body has more than that: then it has ended."""
+def bounded(receive: Receive, most_bytes: int, too_large: Exception | None = None) -> Receive:
+    """What comes of a request, up to where its body has more than that: then it has ended, or whoever reads on gets
+    the error `too_large`."""
     taken = 0
 
     async def taking() -> Message:
@@ -114,6 +118,8 @@ def bounded(receive: Receive, most_bytes: int) -> Receive:
         if message["type"] == "http.request":
             taken += len(message.get("body", b""))
             if taken > most_bytes:
+                if too_large is not None:
+                    raise too_large
                 return {"type": "http.disconnect"}
         return message
 

@@ -24,10 +24,12 @@ log = structlog.get_logger("rmqspark.admin")
 MEDIA_TYPE: Final = "application/problem+json"
 _RETRY_AFTER_S: Final = "1"
 _IN_PATHS: Final = "/:@!$&'()*+,;=~"  # what RFC 3986 allows there, besides letters and digits
+LARGER: Final = "Larger messages are sent with rmq send, or by a client."
 _HINTS: Final = {  # of what Starlette and our own tokens refuse
     HTTPStatus.NOT_FOUND: "What there is: /docs.",
     HTTPStatus.METHOD_NOT_ALLOWED: "What there is: /docs.",
     HTTPStatus.UNAUTHORIZED: "Tokens are set where rmq admin or rmq up is started: RMQ_ADMIN_TOKEN and RMQ_READ_TOKEN.",
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: LARGER,
     HTTPStatus.FORBIDDEN: "Ask with the admin token: RMQ_ADMIN_TOKEN, where rmq admin or rmq up is started.",
 }
 # The first that fits.
