@@ -68,7 +68,9 @@ class Gate:
         else:
             status, detail, hint = refusal
             await _let_go(dict(scope["headers"]), receive)
-            answer = problem(status, status.name.lower(), detail, hint=hint, instance=scope["path"])
+            # What has two lengths may end elsewhere for a proxy in front: nothing behind it is taken for a request.
+            close = {"Connection": "close"} if status is HTTPStatus.BAD_REQUEST else None
+            answer = problem(status, status.name.lower(), detail, hint=hint, instance=scope["path"], headers=close)
             await answer(scope, receive, _with_headers(scope, send))
 
     def _refusal(self, scope: Scope) -> tuple[HTTPStatus, str, str] | None:
@@ -80,6 +82,9 @@ class Gate:
         origin = headers.get(b"origin")
         if origin is not None and not self._is_ours(origin, headers[b"host"]):
             return HTTPStatus.FORBIDDEN, f"A page of {origin!r:.80} may not ask here.", hint
+        if b"content-length" in headers and b"transfer-encoding" in headers:
+            hint = "Send Content-Length, or chunks without it."
+            return HTTPStatus.BAD_REQUEST, "A request says in one way how long it is, not in two.", hint
         length = whole_number(headers.get(b"content-length", "0"))
         if length is None or length > MOST_BODY_BYTES:
             return HTTPStatus.REQUEST_ENTITY_TOO_LARGE, _TOO_LARGE, LARGER

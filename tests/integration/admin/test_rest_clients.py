@@ -63,6 +63,17 @@ def test_a_header_without_an_end_is_not_kept(guarded: Rest) -> None:
             assert ends(client).startswith(b"HTTP/1.1 400")
 
 
+def test_a_request_of_two_lengths_is_the_last_of_its_connection(guarded: Rest) -> None:
+    """A proxy in front that goes by the other one would take what is behind it for a part of it: nobody else's request
+    is put in there."""
+    with connected(guarded) as client:
+        client.sendall(b"POST /api/v1/topics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n")
+        client.sendall(b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        answers = ends(client)
+    assert answers.startswith(b"HTTP/1.1 400")
+    assert answers.count(b"HTTP/1.1") == 1
+
+
 @pytest.mark.parametrize(
     "begun",
     [
