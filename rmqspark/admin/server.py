@@ -30,8 +30,9 @@ _IDLE_S: Final = 120
 async def serving(app: FastAPI, config: AdminConfig) -> AsyncIterator[str]:
     """Serves while the block runs; gives the URL to ask at. PortInUse; InvalidArgument for another address that cannot
     be listened on; RmqError where the application does not start."""
-    asyncio.get_running_loop().set_exception_handler(Mishaps().tell)
-    with _listening(config) as listener:
+    mishaps = Mishaps()
+    asyncio.get_running_loop().set_exception_handler(mishaps.tell)
+    with _listening(config) as listener, mishaps.of_libraries():
         settings = uvicorn.Config(
             app,
             log_config=None,

@@ -8,9 +8,11 @@ import re
 import signal
 import socket
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import httpx
 import pytest
+from websockets.sync.client import connect
 
 from .conftest import wait_until
 
@@ -93,6 +95,27 @@ def test_rmq_admin_asks_for_the_token_it_was_told(processes: Any, mq: LocalClust
     assert httpx.get(f"{url}/api/v1/topics", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
     assert server.end(signal.SIGTERM) == 0
     assert TOKEN not in server.greeting + processes.errors
+
+
+def test_strangers_do_not_fill_the_log(processes: Any, mq: LocalCluster) -> None:
+    """Whoever has no token can open WebSockets, and say there what no page would: each kind of that is told once, and
+    in lines of the log, in which nobody's words are a line (S18)."""
+    server = processes.serve("admin", "--port", "0", "--namesrv", mq.namesrv, RMQ_ADMIN_TOKEN=TOKEN)
+    (url,) = re.findall(r"http://\S+:\d+", server.greeting)
+    sockets = f"{url}/_nicegui_ws/socket.io/?EIO=4&transport="
+    forged = quote('\n{"event": "forged"}\x1b[2J')
+    assert httpx.get(f"{sockets}polling&sid={forged}").status_code == 400
+    with connect(f"{sockets.replace('http', 'ws', 1)}websocket") as browser:
+        for _ in range(20):
+            browser.send('42["event"')  # no JSON
+            browser.send("4x")  # no kind of packet
+        browser.send("40")
+        while not str(browser.recv()).startswith("40"):  # until all is heard
+            pass
+    logged = [json.loads(line) for line in processes.errors.splitlines() if not line.startswith("rmq admin")]
+    assert "Invalid session" in processes.errors
+    assert not [entry for entry in logged if entry["event"] == "forged"]
+    assert sum("exception" in entry for entry in logged) == 2
 
 
 def test_a_file_for_brokers_says_which_cluster_it_is(processes: Any, mq: LocalCluster, tmp_path: Path) -> None:
