@@ -1,4 +1,5 @@
-"""Which topics and groups the bodies of requests name, by the code that has them (security: S19). Pure.
+"""Which topics and groups the bodies of requests, and the properties of sends, name, by the code that has them
+(security: S19). Pure.
 
 The handler of a request reads its body again, by the same functions, so that nobody is asked about one thing and given
 another.
@@ -18,7 +19,7 @@ from rmqspark.protocol.bulk.bulk_body import read_bulk
 from rmqspark.protocol.bulk.topic_ranges import decode_ranges
 from rmqspark.protocol.bulk.topic_rows import decode_topic_rows
 from rmqspark.protocol.names import PARKING_TOPICS
-from rmqspark.protocol.records.properties import Property, decode_properties
+from rmqspark.protocol.records.properties import Property, decode_properties, parse_properties
 from rmqspark.protocol.records.record_batch import RecordBatch
 
 if TYPE_CHECKING:
@@ -88,6 +89,15 @@ def _real_topics(bulk: RecordBatch) -> set[str]:
     raw, spans = bulk.buffer.data, bulk.properties
     ends = zip(spans.starts.tolist(), spans.ends.tolist(), strict=True)
     return {decode_properties(raw[start:end]).get(Property.REAL_TOPIC, "") for start, end in ends}
+
+
+def recalled_topics(properties: str | None) -> list[str]:
+    """The topic of the waiting message that a message with these properties takes back, where they say it
+    (`broker.delays.deliver_times.waiting_of`): it need not be the one that this is sent to."""
+    if properties is None or Property.TIMER_DEL_UNIQKEY not in properties:
+        return []
+    name, plus, _ = parse_properties(properties).get(Property.TIMER_DEL_UNIQKEY, "").partition("+")
+    return [name] if name and plus else []
 
 
 def of_topic_rows(request: Request[TopicsSendRequestHeader]) -> Iterator[Need]:

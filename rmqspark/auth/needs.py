@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from rmqspark.auth.named import recalled_topics
 from rmqspark.auth.resources import Action, Need, ResourceType, cluster, distinct, every, group, topic
 from rmqspark.errors import InvalidArgument
 from rmqspark.protocol.names import AUTO_CREATE_TOPIC
@@ -141,12 +142,15 @@ def on_topics_read() -> Part:
     return Part("Topics that were read", (Action.SUB, Action.GET), needs)
 
 
-def on_send(field: str) -> tuple[Part, ...]:
-    """What goes to a retry topic comes from who consumes for its group."""
+def on_send(field: str, properties: str) -> tuple[Part, ...]:
+    """What goes to a retry topic comes from who consumes for its group. What recalls a message may name its topic."""
 
     def needs(request: Request[Any], here: Here) -> list[Need]:
-        name = getattr(request.header, field)
-        return [topic(name, Action.SUB if topic(name).resource.type is ResourceType.GROUP else Action.PUB)]
+        names = getattr(request.header, field), *recalled_topics(getattr(request.header, properties))
+        return [topic(name, action_on(name)) for name in names]
+
+    def action_on(name: str) -> Action:
+        return Action.SUB if topic(name).resource.type is ResourceType.GROUP else Action.PUB
 
     return (Part("Topic", (Action.PUB,), needs),)
 

@@ -48,11 +48,11 @@ _ANYONE: Final[tuple[Part, ...]] = ()
 RIGHTS: Final[Mapping[int, tuple[Part, ...]]] = MappingProxyType(
     {
         # producers
-        RequestCode.SEND_MESSAGE: on_send("topic"),
-        RequestCode.SEND_MESSAGE_V2: on_send("b"),
-        RequestCode.SEND_BATCH_MESSAGE: on_send("b"),
-        RequestCode.SEND_REPLY_MESSAGE: on_send("topic"),
-        RequestCode.SEND_REPLY_MESSAGE_V2: on_send("b"),
+        RequestCode.SEND_MESSAGE: on_send("topic", "properties"),
+        RequestCode.SEND_MESSAGE_V2: on_send("b", "i"),
+        RequestCode.SEND_BATCH_MESSAGE: on_send("b", "i"),
+        RequestCode.SEND_REPLY_MESSAGE: on_send("topic", "properties"),
+        RequestCode.SEND_REPLY_MESSAGE_V2: on_send("b", "i"),
         RequestCode.RECALL_MESSAGE: (on_topic(PUB),),
         RequestCode.END_TRANSACTION: (on_topic(PUB), on_topic_at(PUB, field="commitLogOffset")),
         # consumers

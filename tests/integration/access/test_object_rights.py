@@ -36,7 +36,7 @@ from rmqspark.protocol.headers.consume import (
     UpdateConsumerOffsetRequestHeader,
     ViewMessageRequestHeader,
 )
-from rmqspark.protocol.headers.produce import EndTransactionRequestHeader
+from rmqspark.protocol.headers.produce import EndTransactionRequestHeader, SendMessageRequestHeaderV2
 from rmqspark.protocol.headers.txn import TxnDecideRequestHeader, TxnInputsRequestHeader
 from rmqspark.protocol.java_hash import java_hash
 from rmqspark.protocol.names import SCHEDULE_TOPIC
@@ -72,6 +72,12 @@ def bulk(real_topic: str) -> tuple[BulkSendRequestHeader, bytes]:
     properties = encode_properties({"DELAY": "1", "REAL_TOPIC": real_topic, "REAL_QID": "0"})
     body = bytes(encode_record(topic=SCHEDULE_TOPIC, body=b"x", properties=properties))
     return BulkSendRequestHeader(SCHEDULE_TOPIC, 0, 1, len(body), crc32(body)), body
+
+
+def recall(topic: str) -> SendMessageRequestHeaderV2:
+    """Says to a topic of hers that a message of another is not to be delivered when its time has come."""
+    properties = encode_properties({"TIMER_DEL_UNIQKEY": f"{topic}+{HALF['UNIQ_KEY']}", "TIMER_DELAY_MS": "60000"})
+    return SendMessageRequestHeaderV2("PG", "hers", "TBW102", 4, 0, 0, 1, 0, properties.decode())
 
 
 def reach(topic: str, group: str, there: dict[str, int | str]) -> dict[str, tuple[int, Any, bytes]]:
@@ -118,6 +124,7 @@ def reach(topic: str, group: str, there: dict[str, int | str]) -> dict[str, tupl
             encode_ranges([TopicRange("hers", 0, 0, 1), TopicRange(topic, 0, 0, 1)]),
         ),
         "send to where it waits": (code.RMQ_BULK_SEND, *bulk(topic)),
+        "take back what waits": (code.SEND_MESSAGE_V2, recall(topic), b"0"),
         "statistics among others": (
             code.GET_CONSUME_STATS,
             GetConsumeStatsRequestHeader("hers", topicList=f"hers;{topic}"),

@@ -57,8 +57,14 @@ HERE = Here(
         (on_status(), {"transactionalId": "t", "fence": True}, [("Group:t", PUB)]),
         (on_status(), {"transactionalId": "t", "fence": False}, [("Group:t", PUB, GET)]),
         (on_topics_read(), {"queryId": "q", "batchId": 4}, [("Topic:orders", SUB, GET), ("Topic:bills", SUB, GET)]),
-        (on_send("b")[0], {"b": "orders"}, [("Topic:orders", PUB)]),
-        (on_send("b")[0], {"b": "%RETRY%g"}, [("Group:g", SUB)]),
+        (on_send("b", "i")[0], {"b": "orders", "i": None}, [("Topic:orders", PUB)]),
+        (on_send("b", "i")[0], {"b": "%RETRY%g", "i": "TAGS\x01a\x02"}, [("Group:g", SUB)]),
+        (
+            on_send("b", "i")[0],
+            {"b": "orders", "i": "TIMER_DEL_UNIQKEY\x01bills+id\x02"},
+            [("Topic:orders", PUB), ("Topic:bills", PUB)],
+        ),
+        (on_send("b", "i")[0], {"b": "orders", "i": "TIMER_DEL_UNIQKEY\x01id\x02"}, [("Topic:orders", PUB)]),
     ],
 )
 def test_what_a_request_needs(part: Part, header: dict[str, Any], needs: list[Any]) -> None:
