@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _ROUTES_UNDER_WAY = 256  # asked for before an answer is awaited
+_SHORTEST_SHARE_MS = 1_000  # of the time for all name servers, for one to answer
 _START_ONE = "Start one with: rmq up, or say where yours is with --namesrv, namesrv= or $RMQ_NAMESRV."
 
 
@@ -52,13 +53,15 @@ class NameServers:
         `timeout_ms` is for each of them; None: the client's.
         """
         return self._ask_one(
-            lambda connection: self._route(connection, topic, timeout_ms), lambda data: data is not None, timeout_ms
+            lambda connection, allowed_ms: self._route(connection, topic, allowed_ms),
+            lambda data: data is not None,
+            timeout_ms,
         )
 
     def known_routes(self, topics: Sequence[str]) -> dict[str, TopicRouteData]:
         """Those of these topics' routes that the first name server to answer knows, asked for together: one at a time,
         each costs both sides some wakings. Whether a topic exists is for `route` to say."""
-        return self._ask_one(lambda connection: self._known_routes(connection, topics))
+        return self._ask_one(lambda connection, allowed_ms: self._known_routes(connection, topics, allowed_ms))
 
     def route_seen_everywhere(self, topic: str, accept: Callable[[TopicRouteData | None], bool]) -> bool:
         """Whether every name server that answers gives a route that `accept` takes (None: topic unknown)."""
@@ -66,9 +69,11 @@ class NameServers:
 
     def cluster_info(self, timeout_ms: int | None = None) -> ClusterInfo:
         """Clusters, their brokers, and where those are. `timeout_ms` as in `route`."""
-        code, timeout = RequestCode.GET_BROKER_CLUSTER_INFO, timeout_ms or self._timeout_ms
+        code = RequestCode.GET_BROKER_CLUSTER_INFO
         return self._ask_one(
-            lambda connection: ClusterInfo.decode(connection.call(code, timeout_ms=timeout).raise_for_code().body),
+            lambda connection, allowed_ms: ClusterInfo.decode(
+                connection.call(code, timeout_ms=allowed_ms).raise_for_code().body
+            ),
             lambda info: bool(info.brokerAddrTable),  # else it may have just started
             timeout_ms,
         )
@@ -90,13 +95,10 @@ class NameServers:
             return error
 
     def topics(self) -> list[str]:
+        code = RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER
         return self._ask_one(
-            lambda connection: (
-                TopicList.decode(
-                    connection.call(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, timeout_ms=self._timeout_ms)
-                    .raise_for_code()
-                    .body
-                ).topicList
+            lambda connection, allowed_ms: (
+                TopicList.decode(connection.call(code, timeout_ms=allowed_ms).raise_for_code().body).topicList
             )
         )
 
@@ -120,12 +122,14 @@ class NameServers:
         header, timeout = GetRouteInfoRequestHeader(topic, acceptStandardJsonOnly=True), timeout_ms or self._timeout_ms
         return _route_in(connection.call(RequestCode.GET_ROUTEINFO_BY_TOPIC, header, timeout_ms=timeout))
 
-    def _known_routes(self, connection: BlockingConnection, topics: Sequence[str]) -> dict[str, TopicRouteData]:
+    def _known_routes(
+        self, connection: BlockingConnection, topics: Sequence[str], timeout_ms: int
+    ) -> dict[str, TopicRouteData]:
         code, found = RequestCode.GET_ROUTEINFO_BY_TOPIC, {}
         for first in range(0, len(topics), _ROUTES_UNDER_WAY):
             asked = topics[first : first + _ROUTES_UNDER_WAY]
             headers = [GetRouteInfoRequestHeader(topic, acceptStandardJsonOnly=True) for topic in asked]
-            answers = [connection.submit(code, header, timeout_ms=self._timeout_ms) for header in headers]
+            answers = [connection.submit(code, header, timeout_ms=timeout_ms) for header in headers]
             for topic, answer in zip(asked, answers, strict=True):
                 if (data := _route_in(answer.result())) is not None:
                     found[topic] = data
@@ -133,27 +137,41 @@ class NameServers:
 
     def _ask_one(
         self,
-        question: Callable[[BlockingConnection], T],
+        question: Callable[[BlockingConnection, int], T],
         is_enough: Callable[[T], bool] = lambda answer: True,
         timeout_ms: int | None = None,
     ) -> T:
-        """The first answer that is enough; where none is, the first of all."""
-        first = self._preferred
+        """The first answer that is enough; where none is, the first of all. `question` is told how long it may take."""
         answers: list[T] = []
-        failures: list[RmqError] = []
-        for address in (first, *(other for other in self.addresses if other != first)):
+        failures: dict[str, RmqError] = {}
+        asked: set[str] = set()
+        for address, allowed_ms in self._turns(timeout_ms or self._timeout_ms):
+            if answers and address in asked:
+                break  # somebody has answered: who hangs is not waited for once more
+            asked.add(address)
             try:
-                answer = self._put(question, address, timeout_ms)
+                answer = self._put(lambda connection: question(connection, allowed_ms), address, allowed_ms)  # noqa: B023 - called at once
             except (Unreachable, RequestTimeout, GoingAway, Busy) as error:
-                failures.append(error)
+                failures[address] = error
             else:
                 if is_enough(answer):
                     self._preferred = address
                     return answer
                 answers.append(answer)
+                if self._preferred in failures:
+                    self._preferred = address
         if not answers:
-            raise self._nobody(failures)
+            raise self._nobody([*failures.values()])
         return answers[0]
+
+    def _turns(self, timeout_ms: int) -> list[tuple[str, int]]:
+        """Whom to ask, and how long to wait: for one that hangs not so long that its caller, who may have no more time
+        than this in all, has none left for the others. Where none of them answers all get all of it."""
+        first = self._preferred
+        *early, last = first, *(other for other in self.addresses if other != first)
+        share_ms = min(timeout_ms, max(timeout_ms // len(self.addresses), _SHORTEST_SHARE_MS))
+        again = [(address, timeout_ms) for address in early] if share_ms < timeout_ms else []
+        return [*((address, share_ms) for address in early), (last, timeout_ms), *again]
 
     def _ask_all(self, question: Callable[[BlockingConnection], T]) -> list[T]:
         """The answers of those that answer; an error if nobody does."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -192,6 +193,25 @@ def test_one_of_two_name_servers_is_enough(mq: LocalCluster) -> None:
             while set(client.cluster_info().brokerAddrTable) != BROKERS:  # they try again within half a second
                 client.clock.sleep_ms(5)
             assert topic in client.topics()
+
+
+def test_a_name_server_that_hangs_leaves_time_for_the_others(mq: LocalCluster) -> None:
+    """The first message of a producer is sent, also to a topic that is not there yet; the first name server would take
+    all the time there is for that. Where no other is there it has all of it."""
+    with socket.create_server(("127.0.0.1", 0)) as hanging:  # the system accepts, and nobody answers
+        address = f"127.0.0.1:{hanging.getsockname()[1]}"
+        for number, topic in enumerate(("hangs-known", "hangs-new")):
+            if number == 0:
+                with AdminClient(mq.namesrv) as admin:
+                    admin.create_topic(topic)
+            with Producer(f"{address};{mq.namesrv}") as producer:
+                assert producer.send(Message(topic, b"1")).queue.topic == topic
+        told = f"{address} did not answer .* within 1100 ms"
+        with (
+            ClusterClient(f"{address};127.0.0.1:1", timeout_ms=1_100) as client,
+            pytest.raises(Unreachable, match=told),
+        ):
+            client.route("hangs-known")
 
 
 def test_a_name_server_that_restarts_empty_is_told_again() -> None:
