@@ -28,7 +28,7 @@ from rmqspark.remoting.frame_writer import FrameWriter
 from rmqspark.remoting.peer_requests import PeerRequests
 from rmqspark.remoting.response import Response
 from rmqspark.remoting.signing import signer_of
-from rmqspark.remoting.unanswered import remedy, timed_out, unanswered, waits_for_itself
+from rmqspark.remoting.unanswered import remedy, remedy_for, timed_out, unanswered, waits_for_itself
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -302,11 +302,12 @@ class BlockingConnection:
         return first
 
     def _broken(self, cause: Exception | None) -> Loss:
+        tls = self._access.tls
         if not self._answered and isinstance(cause, (ConnectionResetError, BrokenPipeError)):
-            tls = self._access.tls
             return Loss(f"The connection to {self.address} was lost: {unanswered(tls)}.", remedy(tls))
         detail = f": {cause}" if cause is not None and str(cause) else ""
-        return Loss(f"The connection to {self.address} was lost{detail}.")
+        hint = "" if self._answered else remedy_for(cause, tls)
+        return Loss(f"The connection to {self.address} was lost{detail}.", hint)
 
 
 def _silent(looks: int) -> OSError:

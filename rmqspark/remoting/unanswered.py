@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from rmqspark.remoting.access import Tls
 
 
+class GaveUp(ConnectionError):
+    """Over TLS, and behind the handshake, the other side has said why it does not go on."""
+
+
 def timed_out(address: str, code: int, timeout_ms: int) -> RequestTimeout:
     """For a request of that code."""
     name = next((known.name for known in RequestCode if known == code), "request")
@@ -29,6 +33,14 @@ def remedy(tls: Tls | None) -> str:
     if tls is None:
         return "If so, say RMQ_TLS_ENABLE=true, tlsEnable=true in Spark, or access=Access(tls=Tls(…))."
     return f"If so, name one with {tls.names.cert_path}."
+
+
+def remedy_for(cause: Exception | None, tls: Tls | None) -> str:
+    """What to do where the other side has said why it closes before its first answer: of clients it is their
+    certificate that it looks at."""
+    return (
+        f"Name a certificate that it accepts with {tls.names.cert_path}." if tls and isinstance(cause, GaveUp) else ""
+    )
 
 
 def waits_for_itself() -> Conflict:

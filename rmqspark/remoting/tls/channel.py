@@ -19,7 +19,8 @@ from rmqspark.errors import Unreachable
 from rmqspark.remoting.address import no_host_name, parse_address
 from rmqspark.remoting.tls.contexts import certified_host, client_context
 from rmqspark.remoting.tls.session import TlsSession
-from rmqspark.remoting.tls.words import handshake_failed, told
+from rmqspark.remoting.tls.words import handshake_failed, is_alert, told
+from rmqspark.remoting.unanswered import GaveUp
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,7 +61,7 @@ class TlsChannel:
             try:
                 return self._session.read_into(buffer)
             except ssl.SSLError as error:
-                self._failure = ConnectionError(told(error))
+                self._failure = GaveUp(told(error)) if is_alert(error) else ConnectionError(told(error))
                 raise self._failure from error
 
     def encrypt(self, plain: Buffer) -> bytes:

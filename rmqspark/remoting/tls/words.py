@@ -35,8 +35,8 @@ def told(error: OSError) -> str:
         return _not_trusted(error)
     if isinstance(error, (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionError)):
         return _GONE
-    reason = getattr(error, "reason", None) or ""
-    if "ALERT" in reason and reason not in _TOO_OLD:
+    reason = _reason_of(error)
+    if is_alert(error):
         return f"the other side gave up: {_of_alert(reason)}"
     if reason in _NO_TLS:
         return _SPEAKS_NONE
@@ -45,6 +45,12 @@ def told(error: OSError) -> str:
     if reason == "PEER_DID_NOT_RETURN_A_CERTIFICATE":
         return "the client shows no certificate"
     return reason.replace("_", " ").lower() or error.strerror or str(error)
+
+
+def is_alert(error: OSError) -> bool:
+    """Whether it is the other side that has given up, and said so."""
+    reason = _reason_of(error)
+    return "ALERT" in reason and reason not in _TOO_OLD
 
 
 def is_of_tls(error: Exception) -> bool:
@@ -61,6 +67,10 @@ def handshake_failed(error: OSError, address: str, names: TlsNames) -> Unreachab
     if isinstance(error, ssl.SSLCertVerificationError):
         return HandshakeFailed(message, address=address, hint=_remedy(error, names))
     return HandshakeFailed(message, address=address, hint=_IS_IT_ON if reason == _SPEAKS_NONE else "")
+
+
+def _reason_of(error: OSError) -> str:
+    return getattr(error, "reason", None) or ""
 
 
 def _not_trusted(error: ssl.SSLCertVerificationError) -> str:

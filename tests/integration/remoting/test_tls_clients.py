@@ -165,6 +165,19 @@ def test_a_server_that_wants_a_certificate(ask: Any, serve: Serve, authority: Au
         ask(serve(ROUTES, tls=tls).address, trusting(authority))
 
 
+def test_name_servers_that_want_a_certificate_need_not_be_started(
+    serve: Serve, authority: Authority, stranger: Authority
+) -> None:
+    """They are there: the hint says where a certificate is named, where there is none, and where it is another's."""
+    tls = serving(authority, trust_cert_path=authority.path, need_client_auth="require")
+    address = serve(ROUTES, tls=tls).address
+    others = stranger.issue()
+    for shown in (Tls(authority.path), Tls(authority.path, others.cert_path, others.key_path)):
+        with ClusterClient(address, access=Access(tls=shown)) as client, pytest.raises(Unreachable) as caught:
+            client.cluster_info()
+        assert "Tls.cert_path" in caught.value.hint
+
+
 @both
 def test_files_of_ours_that_cannot_be_used(ask: Any) -> None:
     """Nobody is called with them."""
