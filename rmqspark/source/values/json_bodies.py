@@ -7,7 +7,7 @@ bodies means one in each. Whatever Arrow refuses, a single body of a thousand to
 a time in Python (`json_values`), for the block of rows that it is in.
 
 The two agree but for what Python's parser has limits to: the fast way lets pass a number of five thousand digits, and
-in a field that nobody reads an array nested a thousand deep, and a `-NaN`.
+in a field that nobody reads an array nested a thousand deep, a `-NaN`, and an `Inf`.
 
 Fields of other types than `_FAST` (maps, binary, dates and long decimals inside of structs) are read in the slower way
 only: Arrow reads them from other JSON than Spark does.
@@ -33,7 +33,8 @@ BLOCK_ROWS = 512
 
 _MAX_DECIMAL_DIGITS = 38
 _NEWLINE, _OPEN, _CLOSE = b"\n{}"
-_NOT_SPARKS = re.compile(rb"-0[\s,}\]]|-NaN")  # Arrow makes -0.0 of a whole -0, and takes the other; Spark does neither
+# Arrow makes -0.0 of a whole -0, and takes the others; Spark does neither.
+_NOT_SPARKS = re.compile(rb"-0[\s,}\]]|-NaN|\bInf\b")
 _FAST = (
     pa.types.is_boolean, pa.types.is_signed_integer, pa.types.is_floating, pa.types.is_string, pa.types.is_decimal,
 )  # fmt: skip
@@ -157,7 +158,7 @@ def _as_wanted(column: Any, kind: Any) -> Any:
 
 
 def _may_not_be_sparks(array: Any) -> bool:
-    """Whether there is a zero with a sign in a column, or no number."""
+    """Whether there is a zero with a sign in a column, infinity, or no number."""
     kind = array.type
     if pa.types.is_struct(kind):
         return any(_may_not_be_sparks(array.field(number)) for number in range(kind.num_fields))
@@ -167,7 +168,7 @@ def _may_not_be_sparks(array: Any) -> bool:
         return False
     bits = pa.int32() if kind.bit_width == 32 else pa.int64()  # as a whole number -0.0 is the least there is
     has_minus_zero = pc.index(array.view(bits), -1 << (kind.bit_width - 1)).as_py() >= 0
-    return bool(has_minus_zero or pc.any(pc.is_nan(array)).as_py())
+    return bool(has_minus_zero or not pc.all(pc.is_finite(array), min_count=0).as_py())
 
 
 def _joined(parts: list[Parsed]) -> Parsed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from datetime import UTC, date, datetime
 from decimal import ROUND_HALF_UP, Context, Decimal
@@ -290,6 +291,15 @@ def test_a_zero_with_a_sign(body: bytes, values: dict[str, Any]) -> None:
         assert repr(rows(NEGATIVE, *bodies)[0]) == repr(values)
 
 
+@pytest.mark.parametrize("body", [b'{"d":Inf}', b'{"f": -Inf }', b'{"a":[1,Inf]}', b'{"n":{"x":-Inf},"d":1}'])
+def test_infinity_by_an_abbreviation(body: bytes) -> None:
+    """Such a body does not parse, as for Spark's from_json, whatever others it is read together with."""
+    for bodies in ([body], [body, b"{}\n"]):
+        assert list(parse(NEGATIVE, *bodies).bad) == [0]
+    written = b'{"d":Infinity,"a":[1e400,-Infinity],"s":"Inf"}'
+    assert rows(NEGATIVE, written)[0] == {"d": math.inf, "a": [math.inf, -math.inf], "s": "Inf"}
+
+
 def test_one_bad_body_among_many() -> None:
     """Bodies before and behind a bad one are as if it were not there, across all blocks."""
     bodies = [json.dumps({"l": number}).encode() for number in range(3 * BLOCK_ROWS)]
@@ -326,6 +336,7 @@ AS_WRITTEN = st.sampled_from(
             "-NaN",
             "Infinity",
             "-Infinity",
+            "Inf",
             "+INF",
             "nan",
             "tru",
