@@ -63,11 +63,12 @@ class QueuePartition(Travelling, InputPartition):
 
 
 class StorePlace(NamedTuple):
-    """Where a broker says that its store lies, and which one it is."""
+    """Where a broker says that its store lies, which one it is, and in which opening: "" where it does not say that."""
 
     path: str
     store_id: str
     incarnation: int
+    opening: str = ""
 
 
 @dataclass

@@ -124,7 +124,7 @@ def _check_identity(files: PosixFileSystem, partition: StorePartition) -> None:
     other messages'."""
     planned = partition.ranges[0].store_id
     found = identity_of(files)
-    if planned and (found is None or found[0] != planned):
+    if planned and (found is None or found.store_id != planned):
         raise StoreError(
             f"At {partition.path} is another store than when this read was planned.",
             hint="Load it anew: a frame reads what was there at its first action.",

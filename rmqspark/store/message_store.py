@@ -117,6 +117,11 @@ class MessageStore:
         """Raised when a recovery cut what may have been read: offsets known from before may mean other messages."""
         return self._storeys.identity.incarnation
 
+    @property
+    def opening(self) -> str:
+        """Drawn anew at each opening: a copy that has been opened since it was made has another one."""
+        return self._storeys.identity.opening
+
     def may_have_lost(self, topic: str) -> bool:
         """Whether it had messages that are gone, with the end of the log or with the topic, and others may have come in
         their places: who is ahead of a queue of it knows those that are gone."""

@@ -148,6 +148,7 @@ class Storeys:
         self.dispatcher.offset = self.log.end_offset
         self._keep_back()
         self._flush_to_disk()
+        self.identity.begin_opening()
         run_marker.mark_running(self.files, self._config.flush_disk_type)
         return recovered.damage
 

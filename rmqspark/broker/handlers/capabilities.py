@@ -69,7 +69,9 @@ class CapabilityHandlers:
                 "This slave has not heard from its master yet, whose store it copies.",
                 hint="Start the master; it takes ten seconds from then on.",
             )
-        identity = self._store.store_id, self._store.incarnation
-        if identity != (self._body.storeId, self._body.incarnation):
-            self._body = msgspec.structs.replace(self._body, storeId=identity[0], incarnation=identity[1])
+        store, body = self._store, self._body
+        if (store.store_id, store.incarnation, store.opening) != (body.storeId, body.incarnation, body.opening):
+            self._body = msgspec.structs.replace(
+                body, storeId=store.store_id, incarnation=store.incarnation, opening=store.opening
+            )
         return Reply(body=self._body.encode())

@@ -56,6 +56,7 @@ class Capabilities(NamedTuple):
     is_slave: bool = False  # what it takes down is lost: it is read from alone
     delay_levels: int = 0  # so many there are; 0 of this, and of the next, where it does not say
     max_delay_sec: int = 0  # how far ahead the deliver time of a message may be
+    opening: str = ""  # of its store, drawn when that was opened; "" where it does not say
 
     @property
     def life(self) -> StoreLife:
@@ -102,4 +103,5 @@ def capabilities_of(response: Response) -> Capabilities:
         answer.slave,
         answer.delayLevels,
         answer.maxDelaySec,
+        answer.opening,
     )

@@ -180,6 +180,7 @@ class CapabilitiesBody(Body):
     brokerName: str = ""  # addresses change hands; "" where it does not say
     storeId: str = ""  # 32 hex digits drawn when the store was first made
     incarnation: Int64 = 0  # raised when a recovery cut off what may have been read
+    opening: str = ""  # drawn when the store was opened; "" where it does not say
     storePath: str = ""  # absolute, on the broker's machine; for direct reads, which check that it is this store
     slave: bool = False  # it serves reads, and leaves all that changes anything to its master
     delayLevels: Int32 = 0  # so many there are; 0 of this, and of the next, where it does not say

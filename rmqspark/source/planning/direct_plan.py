@@ -65,7 +65,7 @@ def _place(client: ClusterClient, broker_name: str) -> StorePlace | None:
         _log.warning("readMode=direct: broker %s does not answer, its messages come from it: %s", broker_name, error)
         return None
     if said.store_path:
-        return StorePlace(said.store_path, said.store_id, said.incarnation)
+        return StorePlace(said.store_path, said.store_id, said.incarnation, said.opening)
     if broker_name not in _said:
         _said.add(broker_name)
         _log.warning("readMode=direct: broker %s does not say where its store is; messages come from it.", broker_name)

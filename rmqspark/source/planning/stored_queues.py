@@ -59,7 +59,7 @@ class StoredQueues:
             for name, store in self._stores.items()
             for topic, queue_id in store.queues()
         }
-        stores = {name: StoreIdentity(*(store.identity or ("", 0))) for name, store in self._stores.items()}
+        stores = {name: StoreIdentity(*(store.identity or ("", 0))[:2]) for name, store in self._stores.items()}
         wanted = self._wanted(there)
         deletions_ms = {
             (topic, name): self._stores[name].deleted_ms(topic)

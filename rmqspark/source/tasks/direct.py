@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from rmqspark.source.task_options import TaskOptions
     from rmqspark.source.values.arrow import ArrowColumns
     from rmqspark.source.values.value_columns import ValueColumns
+    from rmqspark.store.direct.view import Identity
 
 CHUNK_BYTES = 4 << 20
 
@@ -80,14 +81,25 @@ def open_store(place: StorePlace) -> StoreView | None:
     """The store, if it is there and the one that is meant; None where it is not."""
     files = PosixFileSystem(place.path)
     found = identity_of(files)
-    if found != (place.store_id, place.incarnation):
-        _say(place, "there is another store" if found else "it is not there, or may not be read")
+    if reason := _why_not(place, found):
+        _say(place, reason)
         return None
     try:
         return StoreView(files)
     except (OSError, StoreError) as error:
         _say(place, str(error))
         return None
+
+
+def _why_not(place: StorePlace, found: Identity | None) -> str:
+    """Why what lies there is not the broker's, "" where it is. A copy has the store's id and incarnation."""
+    if found is None:
+        return "it is not there, or may not be read"
+    if (found.store_id, found.incarnation) != (place.store_id, place.incarnation):
+        return "there is another store"
+    if place.opening not in ("", found.opening):
+        return "there is a copy of it, or it has been opened since"
+    return ""
 
 
 def _say(place: StorePlace, reason: str) -> None:

@@ -9,7 +9,7 @@ A view belongs to one task and is closed with it: a file that is held open keeps
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqspark.errors import DamagedFile, StoreError
 from rmqspark.store import identity
@@ -39,13 +39,21 @@ _OPEN_FILES: Final = 64
 _USUAL: Final = StoreConfig()
 
 
-def identity_of(files: FileSystem) -> tuple[str, int] | None:
-    """Store id and incarnation of the store at the root of `files`; None where there is no store of ours."""
+class Identity(NamedTuple):
+    """What a store says of itself (`store/identity`). `opening` is "" of one that only older versions have opened."""
+
+    store_id: str
+    incarnation: int
+    opening: str
+
+
+def identity_of(files: FileSystem) -> Identity | None:
+    """Who the store at the root of `files` is; None where there is no store of ours."""
     try:
         stored = JsonTable(files, identity.PATH).load(identity.parse)
     except (DamagedFile, OSError):
         return None
-    return (stored.store_id, stored.incarnation) if stored is not None else None
+    return Identity(stored.store_id, stored.incarnation, stored.opening) if stored is not None else None
 
 
 def queue_length(found: list[SegmentFile]) -> int:

@@ -65,8 +65,16 @@ class Broker:
         self.asked: list[tuple[str, int, int, int]] = []
         self.is_dead = False
         self.store_path: str | None = None
+        self.open()
+
+    def open(self) -> None:
         self.store = MessageStore.open(
-            directory, CONFIG, files=PosixFileSystem(), clock=self.clock, entropy=SystemEntropy(), store_host=bytes(8)
+            self.directory,
+            CONFIG,
+            files=PosixFileSystem(),
+            clock=self.clock,
+            entropy=SystemEntropy(),
+            store_host=bytes(8),
         )
 
     def broker(self, name: str) -> Broker:
@@ -77,7 +85,11 @@ class Broker:
             raise ConnectionLost("dead", address="here")
         path = str(self.directory) if self.store_path is None else self.store_path
         return Capabilities(
-            bulk_read=2, store_id=self.store.store_id, incarnation=self.store.incarnation, store_path=path
+            bulk_read=2,
+            store_id=self.store.store_id,
+            incarnation=self.store.incarnation,
+            store_path=path,
+            opening=self.store.opening,
         )
 
     def bulk_read(
@@ -303,6 +315,40 @@ def test_where_the_driver_finds_no_store_tasks_look_for_it(broker: Broker, tmp_p
     here = [replace(partition, place=partition.place._replace(path=str(broker.directory))) for partition in partitions]
     broker.asked.clear()
     assert sorted(row for partition in here for row in read(partition)) == everything()
+    assert broker.asked == []
+
+
+def test_a_copy_that_went_its_own_way_is_not_the_store(
+    broker: Broker, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Made while the store was closed, and written to since, as the store was: it has the store's id, and other
+    messages at the same offsets. Tasks that find it at the store's path ask the broker."""
+    broker.store.close()
+    shutil.copytree(broker.directory, tmp_path / "copy")
+    broker.open()
+    broker.send("t", 0, "mine")
+    other = Broker(tmp_path / "copy")
+    other.send("t", 0, "another's")
+    for each in (broker, other):
+        each.store.checkpoint()
+    other.store.close()
+    there = [partition.place._replace(path=str(other.directory)) for partition in plan(broker)]
+    found = [row for place, each in zip(there, plan(broker), strict=True) for row in read(replace(each, place=place))]
+    assert sorted(found) == sorted([*everything(), ("t", 0, 20, b"mine")])
+    assert "there is a copy of it, or it has been opened since" in caplog.text
+
+
+def test_a_store_that_is_opened_again_is_read_by_whoever_plans_then(broker: Broker) -> None:
+    """What was planned before comes from the broker, what is planned now from the files; a broker of a version that
+    does not say in which opening its store is, is believed."""
+    (before,) = plan(broker)
+    broker.store.close()
+    broker.open()
+    assert (sorted(read(before)), bool(broker.asked)) == (everything(), True)
+    broker.asked.clear()
+    (now,) = plan(broker)
+    silent = replace(now, place=now.place._replace(opening=""))
+    assert sorted(read(now)) == sorted(read(silent)) == everything()
     assert broker.asked == []
 
 

@@ -296,7 +296,7 @@ def test_after_a_kill_nothing_wrong_is_believed(seed: int, torn: int) -> None:
 def test_the_identity_is_what_the_broker_says() -> None:
     """Of a store of ours; anything else has none."""
     bench = several(1)
-    assert identity_of(bench.files) == (bench.store.store_id, bench.store.incarnation)
+    assert identity_of(bench.files) == (bench.store.store_id, bench.store.incarnation, bench.store.opening)
     bench.write_file("rmqspark.json", b"?")
     assert identity_of(bench.files) is None
     assert identity_of(bench.files.within("nowhere")) is None
