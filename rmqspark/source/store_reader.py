@@ -73,6 +73,8 @@ class RmqStoreReader(Travelling, DataSourceReader):
                 if start < ends[queue]:
                     found = range_in(snapshot.store_of(queue), queue, start, ends[queue])
                     by_store[queue.broker_name].append(found)
+            for name in by_store:
+                stored.check_log(name)
             return [
                 StorePartition(stored.paths[name], tuple(task), stored.tails(task))
                 for name, ranges in by_store.items()

@@ -10,7 +10,7 @@ from itertools import filterfalse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rmqspark.errors import InvalidArgument, TopicNotFound
+from rmqspark.errors import InvalidArgument, StoreError, TopicNotFound
 from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.names import is_made_by_brokers
 from rmqspark.source.offsets import StoreIdentity
@@ -88,6 +88,16 @@ class StoredQueues:
             f"startingOffsets=group: what group {group!r} has committed is known to its broker only.",
             hint="Start the broker on that store (rmq up --store DIR), or say where to start.",
         )
+
+    def check_log(self, name: str) -> None:
+        """Raises StoreError for a store that has queues alone, and nothing of what they lead to."""
+        if not self._stores[name].view.log.segments:
+            raise StoreError(
+                f"The store at {self.paths[name]} has queues of messages, and no commit log: its directory commitlog "
+                "is empty, or not there.",
+                hint="Where RocketMQ was told to keep it elsewhere (storePathCommitLog), link that directory to this "
+                "name.",
+            )
 
     def source(self, queue: MessageQueue) -> EntrySource | None:
         """The entries of a queue."""

@@ -364,3 +364,19 @@ def test_mistakes(folder: Path, tmp_path: Path) -> None:
     elsewhere = StorePartition(str(tmp_path / "nowhere"), part.ranges, part.tails)
     with pytest.raises(StoreError, match="no store at .*nowhere where this task runs"):
         list(chosen.read(elsewhere))
+
+
+def test_a_store_whose_log_is_elsewhere(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """RocketMQ can be told to keep it on another disk: the plan says what is missing, and it may be linked there. A
+    store that has nothing of what is asked for needs none."""
+    log = folder / "broker-a" / "commitlog"
+    elsewhere = log.rename(tmp_path_factory.mktemp("disk") / "log")
+    with pytest.raises(StoreError, match="broker-a has queues of messages, and no commit log"):
+        reader(folder).partitions()
+    log.mkdir()
+    with pytest.raises(StoreError, match="broker-a has queues of messages, and no commit log"):
+        reader(folder).partitions()
+    assert read(folder, assign=json.dumps({"orders": {"broker-b": [0, 1]}})) == orders("broker-b")
+    log.rmdir()
+    log.symlink_to(elsewhere)
+    assert read(folder, subscribe="orders") == sorted(orders("broker-a") + orders("broker-b"))
