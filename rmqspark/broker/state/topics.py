@@ -89,10 +89,13 @@ class TopicTable:
         """A topic that may be read and has this queue. Raises TopicNotFound, NoPermission, InvalidQueue."""
         config = self.require(topic)
         if not config.perm & Perm.READ:
-            raise NoPermission(f"Topic {topic!r} may not be read.")
+            raise NoPermission(
+                f"Topic {topic!r} may not be read.", hint=f"Allow it: rmq topic update {topic} --perm rw."
+            )
         if not 0 <= queue_id < config.readQueueNums:
             raise InvalidQueue(
-                f"Topic {topic!r} has {counted(config.readQueueNums, 'queue')} to read, there is no {queue_id}."
+                f"Topic {topic!r} has {counted(config.readQueueNums, 'queue')} to read, there is no queue {queue_id}.",
+                hint=f"If it had more before, they are read again after: rmq topic update {topic} --read-queues N.",
             )
         return config
 

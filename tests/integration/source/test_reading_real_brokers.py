@@ -146,6 +146,27 @@ def test_a_topic_that_may_not_be_read(
     assert view.snapshot().ends == {Q0: 0, Q1: 0}
 
 
+def test_what_was_planned_and_may_not_be_read_any_more(
+    mq: LocalCluster, admin: AdminClient, client: ClusterClient
+) -> None:
+    """A batch whose queues are taken from the reader cannot be read, nor left out: the error says how to give them
+    back, and then all of it is there."""
+    send(mq, 3, queue=1)
+    (wanted,) = planned(client, (Q1, 0, 3))
+
+    def rows() -> int:
+        return sum(len(records) for records in fetch(client, wanted, TaskOptions(retry=AT_ONCE)))
+
+    admin.update_topic("orders", read_queues=1)
+    with pytest.raises(InvalidArgument, match=r"no queue 1\. .*: rmq topic update orders --read-queues N\."):
+        rows()
+    admin.update_topic("orders", read_queues=2, perm="w")
+    with pytest.raises(NoPermission, match=r"may not be read\. Allow it: rmq topic update orders --perm rw\."):
+        rows()
+    admin.update_topic("orders", perm="rw")
+    assert rows() == 3
+
+
 @pytest.mark.parametrize(
     "subscription", [ORDERS, Subscription(("orders",), frozenset({Q0, Q0._replace(broker_name="broker-b")}))]
 )
