@@ -45,6 +45,46 @@ def test_topics_that_match_come_and_go(topic: Topic, run: Run, admin: AdminClien
     assert run(pattern(topic, matching, failOnDataLoss=False)).bodies == ["e"]
 
 
+def test_topics_come_and_go_under_queries_that_run(topic: Topic, admin: AdminClient, tmp_path: Path) -> None:
+    """subscribePattern has a topic joined while a query goes on. One that is deleted ends it, or leaves it if
+    failOnDataLoss is false, and joins it anew when it is made anew."""
+    new = type(topic)(f"{topic.name}-new", topic.spark, topic.namesrv)
+
+    def start(name: str, **options: object) -> tuple[Any, list[str]]:
+        seen: list[str] = []
+        stream = pattern(topic, f"{topic.name}.*", **options).select("body")
+        writer = stream.writeStream.foreachBatch(
+            lambda batch, _: seen.extend(bytes(r.body).decode() for r in batch.collect())
+        )
+        return writer.option("checkpointLocation", str(tmp_path / name)).start(), seen
+
+    strict, tolerant = start("strict"), start("tolerant", failOnDataLoss=False)
+    try:
+        topic.send("a")
+        admin.create_topic(new.name, queues=1)
+        new.send("b", "c")
+        for query, seen in (strict, tolerant):
+            wait_for(query, seen, "abc")
+        admin.delete_topic(new.name)
+        with pytest.raises(StreamingQueryException, match=f"Queue {new.name}/broker-a/0 .*its topic was deleted"):
+            strict[0].awaitTermination()
+        topic.send("d")
+        wait_for(*tolerant, "abcd")
+        admin.create_topic(new.name, queues=1)
+        new.send("e")
+        wait_for(*tolerant, "abcde")
+    finally:
+        for query, _ in (strict, tolerant):
+            query.stop()
+
+
+def wait_for(query: Any, seen: list[str], bodies: str) -> None:
+    """Until a query that runs has seen just these, each once."""
+    while len(seen) < len(bodies):
+        assert not query.awaitTermination(1)
+    assert sorted(seen) == [*bodies]
+
+
 def test_a_batch_over_a_pattern(topic: Topic, other: Topic) -> None:
     """A batch reads all topics that match."""
     topic.send("a")
@@ -145,6 +185,30 @@ def test_a_query_waits_for_enough(topic: Topic, tmp_path: Path) -> None:
         assert sum(seen) == 4
     finally:
         query.stop()
+
+
+def test_all_limits_of_a_query_that_runs(topic: Topic, tmp_path: Path) -> None:
+    """minOffsetsPerTrigger, maxTriggerDelay, maxOffsetsPerTrigger and maxBytesPerTrigger together: what is too little
+    is read after a while, and no micro-batch has more rows or bytes, but for a message that is larger by itself."""
+    batches: list[list[tuple[int, int]]] = []
+    stream = topic.stream(
+        "queueId int, queueOffset bigint", startingOffsets="earliest",
+        minOffsetsPerTrigger=5, maxTriggerDelay="2s", maxOffsetsPerTrigger=8, maxBytesPerTrigger=2_000,
+    )  # fmt: skip
+    writer = stream.writeStream.foreachBatch(lambda batch, _: batches.append([tuple(row) for row in batch.collect()]))
+    query = writer.option("checkpointLocation", str(tmp_path / "limited")).start()
+    try:
+        for bodies in (["a"], ["b", "c"], ["x" * 300] * 20, ["y" * 3_000, *"small"], ["z"] * 40):
+            topic.send(*bodies)
+            while sum(map(len, batches)) < len(topic.stored_bytes()):
+                assert not query.awaitTermination(1)
+    finally:
+        query.stop()
+    stored = topic.stored_bytes()
+    read = [[stored.pop(place) for place in places] for places in batches if places]
+    assert not stored
+    assert max(map(len, read)) == 8
+    assert [len(sizes) for sizes in read if sum(sizes) > 2_000] == [1]
 
 
 def test_a_query_does_not_wait_longer_than_it_is_told(topic: Topic, tmp_path: Path) -> None:
