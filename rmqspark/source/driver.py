@@ -59,7 +59,8 @@ def stream_partitions(options: SourceOptions, progress: Progress, start: Offsets
     """What lies between two offsets, as far as it is there still, and this query's. Raises DataLoss, LeaseLost."""
     check_bad_records(options.for_tasks)
     planned = progress.hold(progress.readable(ranges(start, end), end), end)
-    holder = Holder(end.group if options.commit_offsets else "", end.member, end.leases, end.epochs, progress.runs)
+    group = end.group if options.commit_offsets else ""
+    holder = Holder(group, end.member, progress.read_under, end.epochs, progress.runs)
     client = shared_client(options.namesrv, options.access)
     return _partitions(client, planned, options, holder, progress.silent)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from rmqspark.message_queue import MessageQueue
     from rmqspark.source.groups.group import GroupProgress
     from rmqspark.source.offsets import Offsets
     from rmqspark.source.planning.planner import Snapshot
@@ -41,6 +42,10 @@ class Ownership(Protocol):
     def hold(self, planned: list[QueueRange], end: Offsets, silent: Collection[str]) -> list[QueueRange]:
         """Of what the batch that ends at `end` would read, that which is still this query's to read. Brokers that are
         known to be `silent` are asked only where something of theirs is to be read."""
+
+    @property
+    def read_under(self) -> Mapping[MessageQueue, int]:
+        """The leases that what `hold` gave last is read under."""
 
     @property
     def runs(self) -> Mapping[str, int]:
@@ -76,6 +81,10 @@ class WholeGroup:
     def hold(self, planned: list[QueueRange], end: Offsets, silent: Collection[str]) -> list[QueueRange]:
         del end, silent
         return planned
+
+    @property
+    def read_under(self) -> Mapping[MessageQueue, int]:
+        return {}
 
     @property
     def runs(self) -> Mapping[str, int]:

@@ -6,7 +6,8 @@ from its next batch on. While a batch runs its leases are renewed (`membership`)
 and after they read (`leases`). What happens to a lease in between, when a driver is paused or dies, its number tells.
 
 A batch that Spark runs again after a crash leaves out what somebody else has been given since: from the group's
-committed offset on it is read there.
+committed offset on it is read there. Where the group has none, for it was deleted, nobody else knows where to go on:
+such queues are leased anew, and stay in the batch and in the offset.
 
 Brokers that are out of sight are asked nothing: what is read of them stays in the offset as it is, under the leases it
 had, and whether those still count is asked when the brokers are back. Until then nothing is read there by anybody.
@@ -65,6 +66,7 @@ class SharedGroup:
         self._settled_ms = 0
         self._planned: dict[str, Any] | None = None
         self._is_reading = False
+        self._read_under: Mapping[MessageQueue, int] = {}
         self._goes_on = False
         """Whether an offset of this member is in its checkpoint: what the group has never read came later than that."""
         self._left: dict[MessageQueue, tuple[int, StoreIdentity]] = {}  # where it was in queues when it lost them
@@ -87,16 +89,26 @@ class SharedGroup:
         asked = steps(held, self._wanted(membership, held, snapshot))
         self._standing = standing(asked, self._ask(membership, asked, self._options.retry.beginning))
         self._standing.kept.update(away)
+        self._leave_lost(membership, start, asked)
         self._is_reading = False  # not before it is committed: whoever gives queues up then has others read them again
         membership.hold(self._leases(), self._lease_ms)
-        for queue in self._standing.lost:
-            self._left[queue] = start.positions[queue], start.store_of(queue)
-            _log.warning(
-                "Queue %s is not leased to %s any more: it is left to others.", queue, membership.member.client_id
-            )
         self._settled, self._settled_ms = recorded, now_ms
         kept = self._standing.kept
         return replace(start.at({queue: start.positions[queue] for queue in kept}), leases=kept)
+
+    def _leave_lost(self, membership: Membership, start: Offsets, asked: Steps) -> None:
+        """What is not leased to it any more, and cannot be had anew, leaves the offset. What can enters in this very
+        step: where the group was deleted, no other offset would say how far the query was."""
+        lost = self._standing.lost
+        self._left |= {queue: (start.positions[queue], start.store_of(queue)) for queue in lost}
+        if again := [queue for queue in lost if queue not in asked.release]:
+            anew = Steps({}, {}, again)
+            self._standing.entering.update(self._ask(membership, anew, self._options.retry.beginning))
+        for queue in lost:
+            if queue not in self._standing.entering:
+                _log.warning(
+                    "Queue %s is not leased to %s any more: it is left to others.", queue, membership.member.client_id
+                )
 
     def owned(self, snapshot: Snapshot) -> Snapshot:
         mine = self._standing.kept.keys() | self._standing.entering.keys()
@@ -145,14 +157,33 @@ class SharedGroup:
         brokers = membership.reached | {each.queue.broker_name for each in planned}
         asked = {queue: number for queue, number in end.leases.items() if queue.broker_name in brokers}
         granted = self._ask(membership, renewal(asked), patience)
-        others = {queue: number for queue, number in end.leases.items() if queue not in asked}
-        membership.hold(others | {queue: grant.lease for queue, grant in granted.items()}, self._lease_ms)
         lost = sorted({each.queue for each in planned} - granted.keys())
         if lost and end.to_json() == self._planned:
             raise lease_lost(lost[0], end.group)
+        granted |= self._placeless(membership, lost, patience)
+        others = {queue: number for queue, number in end.leases.items() if queue not in asked}
+        self._read_under = {**others, **{queue: grant.lease for queue, grant in granted.items()}}
+        membership.hold(self._read_under, self._lease_ms)
         for queue in lost:
-            _log.warning("Queue %s has been given to another member since: this batch leaves it out.", queue)
+            if queue not in granted:
+                _log.warning("Queue %s has been given to another member since: this batch leaves it out.", queue)
         return [each for each in planned if each.queue in granted]
+
+    def _placeless(
+        self, membership: Membership, lost: list[MessageQueue], patience: Patience
+    ) -> dict[MessageQueue, Grant]:
+        """Leases anew those of these queues in which the group has no place. Whoever was given one has made it one."""
+        if not lost:
+            return {}
+        free = self._ask(membership, Steps({}, {}, lost), patience)
+        others = {queue: grant.lease for queue, grant in free.items() if grant.committed is not None}
+        if others:
+            self._ask(membership, renewal(others)._replace(release=others), patience)
+        return {queue: grant for queue, grant in free.items() if queue not in others}
+
+    @property
+    def read_under(self) -> Mapping[MessageQueue, int]:
+        return self._read_under
 
     @property
     def runs(self) -> Mapping[str, int]:

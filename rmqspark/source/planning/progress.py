@@ -180,6 +180,11 @@ class Progress:
         return self._group.hold(planned, end, self.silent)
 
     @property
+    def read_under(self) -> Mapping[MessageQueue, int]:
+        """The leases that what `hold` gave last is read under."""
+        return self._group.read_under
+
+    @property
     def runs(self) -> Mapping[str, int]:
         """By broker name, the number of this run where it has leases."""
         return self._group.runs

@@ -87,7 +87,7 @@ class PlayedBroker:
         self._serve(QueueLocks(lease_ms=self.lease_ms))
 
     def _serve(self, locks: QueueLocks) -> None:
-        self._file = LeaseFile(locks)
+        self._locks, self._file = locks, LeaseFile(locks)
         tables = SimpleNamespace(
             topics={"t": SimpleNamespace(readQueueNums=self._queues)},
             groups=SimpleNamespace(find_or_create=lambda group, now_ms: None),
@@ -110,6 +110,11 @@ class PlayedBroker:
 
     async def _nothing_to_do(self) -> None:
         """What is committed outlives this world's brokers."""
+
+    def delete_group(self, group: str) -> None:
+        """With its offsets, as `rmq group delete` does; its members stay connected."""
+        self.offsets.forget_group(group)
+        self._locks.forget_group(group)
 
     def replace(self) -> None:
         """It comes back with an empty disk."""
@@ -322,7 +327,8 @@ class Query:
         for name in self.world.brokers:
             read = [each for each in self.read or () if each.queue.broker_name == name]
             if read:
-                make_sure(world, read, Holder("g", end.member, end.leases, runs=self.progress.runs).of(read), QUIET)
+                holder = Holder("g", end.member, self.progress.read_under, runs=self.progress.runs)
+                make_sure(world, read, holder.of(read), QUIET)
 
     def finish(self) -> None:
         """Spark's commit log."""

@@ -341,6 +341,59 @@ def test_where_its_group_was_deleted_a_query_goes_on_where_it_was(world: World, 
     assert sorted(world.written[len(before) :]) == [(queue, offset) for queue in QUEUES for offset in (5, 6)]
 
 
+@pytest.mark.parametrize("is_decided", [False, True])
+def test_a_batch_that_was_under_way_when_its_group_was_deleted_is_not_left_out(world: World, is_decided: bool) -> None:
+    """Its messages are in no other batch: the query goes on where this one ends. What was decided stays as it is."""
+    query = Query(world)
+    run(query)
+    world.ends = dict.fromkeys(QUEUES, 7)
+    world.clock.advance(seconds=2)
+    while not query.read:
+        query.step()
+    if is_decided:
+        query.decide()
+    world.brokers["broker-a"].delete_group("g")
+    query.crash()
+    run(query)
+    assert sorted(world.written) == [(queue, offset) for queue in QUEUES for offset in range(7)]
+    world.ends = dict.fromkeys(QUEUES, 8)
+    world.clock.advance(seconds=2)
+    run(query)
+    assert sorted(world.written) == [(queue, offset) for queue in QUEUES for offset in range(8)]
+    assert owned(query) == [0, 1, 2, 3]
+
+
+def test_a_batch_that_comes_again_leaves_a_queue_to_whoever_has_been_in_it_since_its_group_was_deleted(
+    world: World,
+) -> None:
+    """That the queue is nobody's by then makes no difference: the group has a place in it."""
+    query = Query(world)
+    run(query)
+    world.ends[QUEUES[0]] = 7
+    world.clock.advance(seconds=2)
+    while not query.read:
+        query.step()
+    world.brokers["broker-a"].delete_group("g")
+    world.offsets.commit("g", "t", 0, 6)
+    query.crash()
+    run(query)
+    assert sorted(world.written[20:]) == [(QUEUES[0], 6)]
+
+
+def test_a_query_that_is_killed_as_its_group_was_deleted_knows_where_it_was(world: World) -> None:
+    """Its first look after that says it already: no offset of it is without a queue that nobody else has."""
+    query = Query(world)
+    run(query)
+    before = list(world.written)
+    world.brokers["broker-a"].delete_group("g")
+    world.clock.advance(seconds=2)
+    query.step()
+    query.crash()
+    run(query)
+    assert world.written == before
+    assert owned(query) == [0, 1, 2, 3]
+
+
 def test_a_member_s_checkpoint_is_not_read_alone() -> None:
     """It has only some queues: the rest would be read from their beginning."""
     alone = SourceOptions(Subscription(("t",)))
