@@ -1,7 +1,8 @@
 """How far a reader is behind: in messages, bytes and time, per queue and over all of them.
 
 One pull of one message answers everything about a queue: where it begins and ends, and since when the first message
-that was not read has been waiting. No request of stock brokers tells that time alone.
+that was not read has been waiting. No request of stock brokers tells that time alone. Where that message has expired,
+it is the first one that is still there, and takes another pull.
 """
 
 from __future__ import annotations
@@ -58,12 +59,18 @@ class LagFigures:
 def look(cluster: ClusterClient, positions: Mapping[MessageQueue, int]) -> list[QueueLag]:
     """How far each queue is behind now, those left out that have gone since; all are asked before the first answer is
     awaited. Raises RmqError."""
+    found = _look(cluster, positions)
+    behind_expired = {queue: lag.position for queue, lag in found.items() if lag.position > positions[queue]}
+    return list((found | _look(cluster, behind_expired)).values())
+
+
+def _look(cluster: ClusterClient, positions: Mapping[MessageQueue, int]) -> dict[MessageQueue, QueueLag]:
     asked = [
         (queue, position, cluster.broker(queue.broker_name).submit_pull(queue, position, group=NO_GROUP, max_count=1))
         for queue, position in sorted(positions.items())
     ]
-    answers = (_answer(queue, position, pull) for queue, position, pull in asked)
-    return [lag for lag in answers if lag is not None]
+    answers = ((queue, _answer(queue, position, pull)) for queue, position, pull in asked)
+    return {queue: lag for queue, lag in answers if lag is not None}
 
 
 def figures(queues: Iterable[QueueLag], now_ms: int) -> LagFigures:
