@@ -148,7 +148,9 @@ def diagnose(query: Query, namesrv: Namesrv = None, as_json: Json = False) -> No
     for advice in found:
         print(safe(f"{advice.kind}: {advice.story}\n  {advice.advice}"))
     if not found:
-        print("Nothing stands out: no phase of its batches, no queue, no broker, and it keeps up.")
+        behind = seen.known.report.behind if seen.known.report is not None else None
+        how = f"it is {behind:,} messages behind" if behind else "it keeps up"
+        print(f"Nothing stands out: no phase of its batches, no queue, no broker, and {how}.")
 
 
 def _view(query: str, namesrv: str | None, silence: Silence | None = None) -> QueryView:

@@ -105,11 +105,11 @@ def _growing(case: Case) -> Iterator[Advice]:
 
 
 def _small_limit(case: Case) -> Iterator[Advice]:
-    rows, behind = case.report.inputRows, case.report.behind or 0
-    if rows and behind > 2 * rows and case.trigger_ms < FIXED_COST_MS and rows < SMALL_BATCH_ROWS:
+    read, behind = case.report.messages, case.report.behind or 0
+    if read and behind > 2 * read and case.trigger_ms < FIXED_COST_MS and read < SMALL_BATCH_ROWS:
         yield Advice(
             "small-limit",
-            f"A batch of {rows:,} rows takes {case.trigger_ms:,} ms while {behind:,} messages wait: "
+            f"A batch of {read:,} messages takes {case.trigger_ms:,} ms while {behind:,} wait: "
             "what is paid is the batch, not the rows.",
             "Raise maxOffsetsPerTrigger, or leave it out.",
         )

@@ -133,8 +133,14 @@ def _reported(seen: SeenQuery, report: QueryReport) -> QueryView:
         report,
         report.lag.estimatedTotalBytesBehindLatest,
         report.lag.maxMsBehindLatest,
-        report.processedRowsPerSecond,
+        _messages_per_second(report),
     )
+
+
+def _messages_per_second(report: QueryReport) -> float | None:
+    """How fast the last batch got through what waited. Spark's rate is of rows, and a filter may leave few of them."""
+    took_ms = report.durationMs.get("triggerExecution", 0)
+    return report.messages * 1000 / took_ms if took_ms else None
 
 
 def _by_group(seen: SeenQuery, groups: list[GroupDescription], now_ms: int) -> QueryView:

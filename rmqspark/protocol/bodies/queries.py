@@ -75,6 +75,11 @@ class QueryReport(Body):
         each = [queue.behind for queue in self.queues]
         return None if None in each else sum(filter(None, each))
 
+    @property
+    def messages(self) -> int:
+        """What the last batch got through of what waited: rows, and what a filter passed over."""
+        return sum(queue.toOffset - queue.fromOffset for queue in self.queues)
+
 
 class BatchFigures(Body):
     """A report before the last one, in short."""

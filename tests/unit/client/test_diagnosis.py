@@ -42,6 +42,7 @@ CASES = {
     "idle": (query(0, 0), []),
     "fixed-cost": (query(60, 60, every_ms=310), ["fixed-cost"]),
     "small-limit": (query(60, 60, behind=10_000, every_ms=310), ["small-limit"]),
+    "small-limit-behind-a-filter": (query(60, 60, behind=10_000, every_ms=310, input_rows=0), ["small-limit"]),
     "skewed-queues": (query(90_000, 100, 100, 100, 2_000, 20_000), ["skewed-queues"]),
     "skewed-two": (query(1_900, 5, cores=1), ["skewed-queues", "one-broker"]),
     "skewed-three": (query(5_000, 0, 5, cores=1), ["skewed-queues", "one-broker"]),
