@@ -11,6 +11,9 @@ or give their old numbers to other messages: nothing is missing or twice across,
 that the user numbers a whole one may be missing, because foreachBatch wrote nothing: that is told, and is no gap. Of a
 stream's it is one, and told beside it: the query has written them at least once, or elsewhere, or not at all. A stream
 that was given another transactional id goes on under that where it ended under the one before.
+
+What was written to a topic that has been deleted since went with it, and the next one of its name gives the same
+offsets again: so where two batches say that they wrote at one, the broker is asked when that was (`DeletedMs`).
 """
 
 from __future__ import annotations
@@ -24,9 +27,12 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 from rmqspark.message_queue import MessageQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from rmqspark.protocol.bodies.txn import AuditedBatch, InputRange, OutputRange
+
+    DeletedMs = Callable[[MessageQueue], int]
+    """When a topic of the queue's name was last deleted on its broker; 0 where it never was, as far as is known."""
 
 
 _SHOWN = 3  # versions of those that were not written
@@ -55,9 +61,14 @@ class Finding:
     story: str
 
 
-def findings(batches: Sequence[AuditedBatch]) -> list[Finding]:
+def _never(queue: MessageQueue) -> int:
+    del queue
+    return 0
+
+
+def findings(batches: Sequence[AuditedBatch], deleted_ms: DeletedMs = _never) -> list[Finding]:
     """What is wrong with `batches` (of any transactional ids, versions ascending in each); empty if nothing is."""
-    return [finding for finding in _all(batches) if finding.kind not in _NO_FAULTS]
+    return [finding for finding in _all(batches, deleted_ms) if finding.kind not in _NO_FAULTS]
 
 
 def resets(batches: Sequence[AuditedBatch]) -> list[Finding]:
@@ -72,8 +83,8 @@ def unwritten(batches: Sequence[AuditedBatch]) -> list[Finding]:
     return [finding for finding in _all(batches) if finding.kind is Kind.UNWRITTEN]
 
 
-def _all(batches: Sequence[AuditedBatch]) -> list[Finding]:
-    found = [finding for own in _by_id(batches) for finding in (*_inputs(own), *_outputs(own))]
+def _all(batches: Sequence[AuditedBatch], deleted_ms: DeletedMs = _never) -> list[Finding]:
+    found = [finding for own in _by_id(batches) for finding in (*_inputs(own), *_outputs(own, deleted_ms))]
     found += [finding for own in _by_stream(batches) for finding in _across_ids(own)]
     return sorted(found, key=lambda finding: (finding.transactional_id, finding.version))
 
@@ -204,7 +215,7 @@ class _Written(NamedTuple):
     end: int
 
 
-def _outputs(batches: Sequence[AuditedBatch]) -> Iterator[Finding]:
+def _outputs(batches: Sequence[AuditedBatch], deleted_ms: DeletedMs) -> Iterator[Finding]:
     written: defaultdict[MessageQueue, list[_Written]] = defaultdict(list)
     for batch in batches:
         yield from _rows(batch)
@@ -214,11 +225,18 @@ def _outputs(batches: Sequence[AuditedBatch]) -> Iterator[Finding]:
             queue = MessageQueue(out.topic, out.brokerName, out.queueId)
             written[queue].append(_Written(batch, out.fromOffset, out.toOffset))
     for queue, pieces in written.items():
-        reached = 0
-        for piece in sorted(pieces, key=lambda piece: piece.first):
-            if piece.first < reached:  # others may write to the topic too, so gaps mean nothing here
-                yield from _step(piece.batch, "Output", queue, reached, piece.first)
-            reached = max(reached, piece.end)
+        if any(_overlaps(queue, pieces)):
+            since_ms = deleted_ms(queue)
+            yield from _overlaps(queue, [piece for piece in pieces if piece.batch.decidedAtMs >= since_ms])
+
+
+def _overlaps(queue: MessageQueue, pieces: Iterable[_Written]) -> Iterator[Finding]:
+    """Others may write to the topic too, so gaps mean nothing here."""
+    reached = 0
+    for piece in sorted(pieces, key=lambda piece: piece.first):
+        if piece.first < reached:
+            yield from _step(piece.batch, "Output", queue, reached, piece.first)
+        reached = max(reached, piece.end)
 
 
 def _rows(batch: AuditedBatch) -> Iterator[Finding]:

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from rmqspark.client.spark.audit import Finding, findings, resets, unwritten
 from rmqspark.client.spark.queries import check_named, find_query
 from rmqspark.client.spark.txn import audited_batches
-from rmqspark.errors import NotFound
+from rmqspark.errors import NotFound, RmqError
 from rmqspark.protocol.bodies.txn import AuditedBatch
+from rmqspark.protocol.codes import RequestCode
+from rmqspark.protocol.headers.consume import GetMaxOffsetRequestHeader, MaxOffsetResponseHeader
 
 if TYPE_CHECKING:
     from rmqspark.client.cluster.cluster_client import ClusterClient
+    from rmqspark.message_queue import MessageQueue
 
 _CONFIRMED_WITHIN_MS: Final = 60_000
+_TIMEOUT_MS: Final = 3_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +55,18 @@ def proof(client: ClusterClient, query: str) -> Proof:
     batches = _batches(client, query)
     long_ago_ms = client.clock.now_ms() - _CONFIRMED_WITHIN_MS
     late = [batch for batch in batches if not batch.completed and batch.decidedAtMs < long_ago_ms]
-    return Proof(query, batches, findings(batches), resets(batches), unwritten(batches), late)
+    found = findings(batches, partial(_deleted_ms, client))
+    return Proof(query, batches, found, resets(batches), unwritten(batches), late)
+
+
+def _deleted_ms(client: ClusterClient, queue: MessageQueue) -> int:
+    """As the audit asks for it: of a broker that does not answer nothing is known."""
+    header = GetMaxOffsetRequestHeader(queue.topic, queue.queue_id, bname=queue.broker_name)
+    try:
+        answer = client.broker(queue.broker_name).call(RequestCode.GET_MAX_OFFSET, header, timeout_ms=_TIMEOUT_MS)
+    except RmqError:
+        return 0
+    return answer.header(MaxOffsetResponseHeader).topicDeleted or 0
 
 
 def _batches(client: ClusterClient, query: str) -> list[AuditedBatch]:

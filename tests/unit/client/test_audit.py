@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rmqspark.client.spark.audit import Kind, findings, resets, unwritten
+from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.bodies.txn import AuditedBatch, InputRange, OutputRange
 
 BY_A_RESET = ": its group was set there, its topic was made anew, or its broker lost the end of its store."
@@ -74,6 +75,25 @@ def test_gaps_and_duplicates(batches: list[AuditedBatch], found: list[tuple[Kind
     """Ranges that do not meet, offsets used twice, and rows that are not there are counted and placed."""
     told = [(finding.kind, finding.version, finding.messages, finding.story) for finding in findings(batches)]
     assert told == found
+
+
+def test_a_topic_that_was_made_anew_gives_its_offsets_again() -> None:
+    """What was written before went with it. Two of the batches that wrote since at one offset are a fault all the
+    same."""
+    before, after, again = batch(0, None, (0, 5)), batch(1, None, (0, 4)), batch(2, None, (3, 6))
+    before.decidedAtMs, after.decidedAtMs, again.decidedAtMs = 1_000, 3_000, 4_000
+    asked: list[MessageQueue] = []
+
+    def deleted_ms(queue: MessageQueue) -> int:
+        asked.append(queue)
+        return 2_000
+
+    assert findings([before, batch(1, None, (5, 9))], deleted_ms) == []
+    assert asked == [], "nothing to ask about"
+    assert findings([before, after], deleted_ms) == []
+    assert asked == [MessageQueue("out", "a", 0)]
+    stories = [found.story for found in findings([before, after, again], deleted_ms)]
+    assert stories == ["Output out/a/0, offsets 3 to 3, is in two batches."]
 
 
 @pytest.mark.parametrize(

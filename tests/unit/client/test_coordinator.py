@@ -13,7 +13,7 @@ from rmqspark.client.spark.proofs import proof
 from rmqspark.client.spark.txn import audited_batches, transactions
 from rmqspark.errors import BrokerNotRegistered, ConnectionLost, NotSupported, ServerFault, Unreachable
 from rmqspark.protocol.bodies.route import BrokerData, ClusterInfo
-from rmqspark.protocol.bodies.txn import AuditedBatch, AuditedBatches, HeldVersion, TxnDecision, TxnState
+from rmqspark.protocol.bodies.txn import AuditedBatch, AuditedBatches, HeldVersion, OutputRange, TxnDecision, TxnState
 from rmqspark.protocol.bodies.txn import TxnStates as States
 from rmqspark.protocol.rendezvous import chosen
 from rmqspark.remoting.response import Response
@@ -194,6 +194,17 @@ def test_what_is_not_confirmed_for_a_minute_is_late() -> None:
     found = proof(Cluster(pages), "q")  # type: ignore[arg-type]
     assert [batch.version for batch in found.late] == [1]
     assert found.findings == []
+
+
+def test_who_has_the_topic_is_asked_whether_it_was_made_anew() -> None:
+    """Where it does not answer, two batches at one offset are what they seem."""
+    rows = [OutputRange("out", "b", 0, 0, 5)]
+    told = [AuditedBatch("T", "q", at, decidedAtMs=1_000 * at, rows=5, outputs=rows, completed=True) for at in (1, 3)]
+    lost = ConnectionLost("cut", address="h:1")
+    for answer, doubled in (({"offset": "5", "topicDeleted": "2000"}, 0), ({"offset": "5"}, 5), (lost, 5)):
+        pages = {"a": [AuditedBatches(told).encode()], "c": [AuditedBatches().encode()]}
+        cluster = Cluster(pages | {"b": [AuditedBatches().encode(), answer]})
+        assert proof(cluster, "q").doubled == doubled  # type: ignore[arg-type]
 
 
 def test_a_broker_that_is_silent_hides_no_other() -> None:
