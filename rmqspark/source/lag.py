@@ -233,11 +233,13 @@ def add_lag(report: QueryReport, lags: Sequence[QueueLag], now_ms: int, silent: 
 
 
 def _queues(start_text: str | None, end: Offsets) -> Iterable[QueryQueue]:
-    """The queues of one source of ours. One that has just entered was read from where it entered."""
+    """The queues of one source of ours. One that has just entered was read from where it entered: also where its group
+    was set to another place, or its topic made anew."""
     start = _offsets(start_text)
     before: Mapping[MessageQueue, int] = {}
     if start is not None:
-        before = start.reading(end.positions.__contains__).positions
+        start = start.reading(end.positions.__contains__)
+        before = {q: at for q, at in start.positions.items() if start.identity(q) == end.identity(q)}
     return [
         QueryQueue(end.group, *queue, fromOffset=min(before.get(queue, at), at), toOffset=at)
         for queue, at in sorted(end.positions.items())

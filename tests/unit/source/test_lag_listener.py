@@ -86,6 +86,15 @@ def test_an_event_becomes_a_report() -> None:
     ]
 
 
+def test_what_a_group_was_set_past_is_not_what_a_batch_has_read() -> None:
+    """It was set forward: the batch reads nothing across, nor is that how fast the query is."""
+    there = Offsets("billing", {Q0: 5_000, Q1: 5}, epochs={"orders": 0})
+    end = Offsets("billing", {Q0: 90_000, Q1: 5}, epochs={"orders": 1})
+    report = reported((json.dumps(there.to_json()), json.dumps(end.to_json())))
+    assert [(q.fromOffset, q.toOffset) for q in report.queues] == [(90_000, 90_000), (5, 5)]
+    assert report.messages == 0
+
+
 def test_other_sources_are_left_alone() -> None:
     """A query that reads nothing of ours is none of our business; one that joins both is, with our half."""
     kafka = json.dumps({"topic": {"0": 5}})
