@@ -221,6 +221,20 @@ def test_ways_to_look_for_messages(filled: Console, opened: Open, query: str, fo
         assert sorted(keys) == sorted(found)
 
 
+def test_a_filter_that_is_wrong_can_be_mended(filled: Console, opened: Open) -> None:
+    """What was typed stays beside what is wrong with it, and so do the other filters."""
+    page = opened(filled.url + "/topics/orders/messages?tags=paid")
+    page.get_by_label("SQL92").fill("price >")
+    page.get_by_role("button", name="Look").click()
+    expect(page.get_by_role("alert").filter(has_text="SQL")).to_be_visible()
+    expect(page.get_by_label("SQL92")).to_have_value("price >")
+    expect(page.get_by_label("Tags")).to_have_value("paid")
+    page.get_by_label("SQL92").fill("price > 147")
+    page.get_by_label("Tags").fill("")
+    page.get_by_role("button", name="Look").click()
+    expect(page.locator("tbody tr")).to_have_count(2)
+
+
 def test_a_key_leads_to_all_that_have_it(filled: Console, opened: Open) -> None:
     """From one message to the others of the same order, customer, or whatever the key is."""
     page = opened(filled.url + "/topics/orders/messages?key=order-7")

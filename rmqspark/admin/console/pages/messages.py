@@ -11,6 +11,7 @@ from rmqspark.admin.console.addresses import path
 from rmqspark.admin.console.message_filters import ON_A_PAGE, Asked, filter_form
 from rmqspark.admin.console.message_parts import listed, message_columns
 from rmqspark.admin.console.message_snippets import message_snippets
+from rmqspark.admin.console.mounted import Mounted
 from rmqspark.admin.console.nodes import Node, h
 from rmqspark.admin.console.parts import button, empty, group
 from rmqspark.admin.console.tables import pager, table
@@ -40,12 +41,13 @@ async def build(frame: Frame) -> None:
         button("Send a message", lambda: send_message(frame, topic), kind="primary") if visit.may_change else None,
         crumbs=[("Topics", "/topics"), (topic, path("topics", topic))],
     )
+    Mounted(filter_form(visit))  # beside what is read: what it says wrong is mended in it
     if asked.follows:
         tailing = Tailing(lambda: look.page(visit.cluster, asked.wanted, ON_A_PAGE, None).items)
 
         def follow(tail: Tail) -> Node:
             shown[:] = tail.messages
-            return group(filter_form(visit), show_tail(visit, tail))
+            return show_tail(visit, tail)
 
         await frame.live(tailing.look, follow, _FOLLOW_EVERY_S)
     else:
@@ -74,7 +76,6 @@ def _with_key(visit: Visit, wanted: Wanted, key: str, cursor: str | None) -> Pag
 def show(frame: Frame, page: Page[MessageView], asked: Asked) -> Node:
     visit = frame.visit
     return group(
-        filter_form(visit),
         h(
             "div",
             h("p", f"{listed(page.items)} on this page.{_story(page, asked)}", class_="note"),
