@@ -14,7 +14,7 @@ from rmqspark.client.administration.admin_messages import in_order, message_by_i
 from rmqspark.client.administration.key_walk import KeySearch, key_page
 from rmqspark.client.browsing.in_time_order import InTimeOrder
 from rmqspark.client.browsing.spans import Span, spans
-from rmqspark.client.moments import EARLIEST, LATEST, begin_and_end, parse_offsets, time_span
+from rmqspark.client.moments import EARLIEST, LATEST, backwards, begin_and_end, parse_offsets, time_span
 from rmqspark.client.pull_consumer import PullConsumer
 from rmqspark.client.tracing.journeys import journey_of
 from rmqspark.errors import InvalidArgument, InvalidQueue, RequestTimeout
@@ -120,7 +120,10 @@ def _asked(client: ClusterClient, wanted: Wanted) -> tuple[Position, Position]:
     now_ms = client.clock.now_ms()
     if wanted.offset:
         begin, last = parse_offsets(wanted.offset, now_ms=now_ms, option="offset")
-        return begin, last or LATEST
+        end = last or LATEST
+        if end.is_before(begin):
+            raise backwards(f"offset {wanted.offset}")
+        return begin, end
     return begin_and_end(wanted.from_, wanted.to, now_ms, prefix="")
 
 
