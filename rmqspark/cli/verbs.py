@@ -15,7 +15,7 @@ from rmqspark import __version__
 from rmqspark.cli.terminal.commands import Group, Verb
 from rmqspark.cli.terminal.options import CONTEXT, CONTEXT_IN_USE
 from rmqspark.cli.terminal.streams import READER_GONE, discard_output
-from rmqspark.errors import InvalidArgument, Unreachable
+from rmqspark.errors import InvalidArgument, RmqError, Unreachable
 from rmqspark.words import sentence
 
 # Where each verb is; as many of them as `rmq --help` lists, in its order.
@@ -50,6 +50,7 @@ HOMES = {
 
 CHECK = "check"
 WORDS = "rmqspark.words"  # where a command line is kept
+_INSTALL_COMPLETION = "--install-completion"
 _WITH_VALUE = ("--context", "--credentials")  # options before the verb
 
 
@@ -82,7 +83,7 @@ class Verbs(Group):
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **attributes: Any) -> Any:
         words = tuple(args)
-        with _failing(words), _read_or_not():  # the help is printed here
+        with _failing(words), _read_or_not(), _installing(words):  # the help is printed here
             ctx = super().make_context(info_name, args, parent, **attributes)
         ctx.meta[WORDS] = words
         return ctx
@@ -118,6 +119,22 @@ def _naming_context(ctx: Any) -> Iterator[None]:
         if (name := ctx.meta.get(CONTEXT_IN_USE)) is not None:
             error.retell(f"{sentence(error.message)} This is context {name}.")
         raise
+
+
+@contextmanager
+def _installing(words: Sequence[str]) -> Iterator[None]:
+    """What typer stumbles over while it installs completion is told: it looks for a home, and reads what the shell
+    reads when it starts."""
+    try:
+        yield
+    except (RuntimeError, UnicodeError) as error:
+        if not any(word.startswith(_INSTALL_COMPLETION) for word in words):
+            raise
+        why = str(error).rstrip(".")
+        if isinstance(error, UnicodeError):
+            why = "the file that your shell reads when it starts is no UTF-8"
+        hint = "rmq --show-completion prints what is to be put there."
+        raise RmqError(f"Completion cannot be installed: {why}.", hint=hint) from None
 
 
 @contextmanager

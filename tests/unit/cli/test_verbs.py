@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -99,3 +100,34 @@ def test_completion_can_be_installed(tmp_path: Path) -> None:
     script = f"{sys.executable} -m rmqspark --install-completion bash; exit"  # it looks for a shell above it
     subprocess.run(["bash", "-c", script], env={**os.environ, "HOME": str(tmp_path)}, capture_output=True, check=True)
     assert "_RMQ_COMPLETE" in (tmp_path / ".bash_completions" / "rmq.sh").read_text()
+
+
+NO_HOME = """
+import pathlib, rmqspark.cli.main
+def home():
+    raise RuntimeError("Could not determine home directory.")
+pathlib.Path.home = home
+rmqspark.cli.main.main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        (["-m", "rmqspark"], "the file that your shell reads when it starts is no UTF-8"),
+        (["-c", NO_HOME], "Could not determine home directory"),  # of a user whom the system does not know
+    ],
+)
+def test_completion_that_cannot_be_installed(tmp_path: Path, command: list[str], why: str) -> None:
+    """Why is said, without a traceback, and what the shell reads stays as it is."""
+    told = b"export NAME=gr\xf6\xdfe\n"
+    (tmp_path / ".bashrc").write_bytes(told)
+    script = f"{shlex.join([sys.executable, *command])} --install-completion; exit $?"  # it looks for a shell above it
+    environ = {**os.environ, "HOME": str(tmp_path)}
+    run = subprocess.run(["bash", "-c", script], env=environ, capture_output=True, text=True, check=False)
+    assert run.returncode == 1
+    assert run.stderr.splitlines() == [
+        f"Error: Completion cannot be installed: {why}.",
+        "  rmq --show-completion prints what is to be put there.",
+    ]
+    assert (tmp_path / ".bashrc").read_bytes() == told
