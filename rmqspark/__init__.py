@@ -50,6 +50,9 @@ _HOMES = {
     "peek": "rmqspark.notebook",
 }
 
+_MODULES = frozenset({"spark"})
+"""People write `rmqspark.spark.register(...)`, and have imported `rmqspark`."""
+
 __all__ = [
     "Access",
     "AdminClient",
@@ -76,6 +79,8 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     """Loads a public name from its module at first use, so that `import rmqspark` costs next to nothing."""
+    if name in _MODULES:
+        return import_module(f"rmqspark.{name}")
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'rmqspark' has no attribute {name!r}")

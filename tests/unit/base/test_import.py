@@ -39,3 +39,10 @@ def test_every_public_name_is_there() -> None:
 def test_a_name_that_is_none_is_an_attribute_error() -> None:
     """So that whoever looks for a name may look for any."""
     assert not hasattr(rmqspark, "PushConsumers")
+
+
+def test_views_are_there_with_the_package() -> None:
+    """`import rmqspark`, then `rmqspark.spark.register(...)`, as the docs have it."""
+    program = "import rmqspark; print(rmqspark.spark.register.__name__)"
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (run.stdout, run.stderr) == ("register\n", "")
