@@ -31,7 +31,11 @@ def send(
     topic: Annotated[str, typer.Argument(help="The topic; made by the broker if it creates topics by itself.")],
     bodies: Annotated[list[str] | None, typer.Argument(help="One message each. None: lines of standard input.")] = None,
     file: Annotated[
-        Path | None, typer.Option(help="Messages from F.jsonl, F.csv or F.parquet: names as the Spark columns.")
+        Path | None,
+        typer.Option(
+            help="Messages from F.jsonl, F.csv or F.parquet: names as the Spark columns. A row without "
+            "a body is one, as JSON."
+        ),
     ] = None,
     tag: Annotated[str | None, typer.Option(help="Tag of each message.")] = None,
     key: Annotated[list[str] | None, typer.Option(help="Key of each message; may be given again.")] = None,
