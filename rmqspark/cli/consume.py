@@ -44,7 +44,11 @@ def consume(
     to: Annotated[str | None, typer.Option(help="Where to stop: a time or relative, like --from.")] = None,
     offset: Annotated[
         list[str] | None,
-        typer.Option("--offset", "-o", help="42, -5 (the last five), +5, 5:10, start, end, stored, @-1h, @t1..t2."),
+        typer.Option(
+            "--offset",
+            "-o",
+            help="In each queue: 42, -5 (its last five), +5, 5:10, start, end, stored, @-1h, @t1..t2.",
+        ),
     ] = None,
     count: Annotated[int | None, typer.Option("--count", "-n", min=1, help="Stop after this many messages.")] = None,
     tags: Annotated[str, typer.Option(help="Only these tags: 'paid || shipped'.")] = "*",

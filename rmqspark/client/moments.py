@@ -92,8 +92,8 @@ def _ms(moment_: Position) -> int:
 
 
 def parse_offsets(text: str, *, now_ms: int, option: str = "--offset") -> tuple[Position, Position | None]:
-    """rpk's and kcat's `-o`: `start`, `end`, `42`, `-5` (the last five), `+5` (all but the first five), `5:10`, `:10`,
-    `@-1h`, `@t1:t2`, `@t1:1h` (an hour from t1 on), and kcat's `s@t1` and `e@t2`.
+    """rpk's and kcat's `-o`: `start`, `end`, `42`, `-5` (the last five of each queue), `+5` (all but its first
+    five), `5:10`, `:10`, `@-1h`, `@t1:t2`, `@t1:1h` (an hour from t1 on), and kcat's `s@t1` and `e@t2`.
 
     Returns where to begin and where to end (exclusive), None for the end of the queue.
     """
