@@ -103,6 +103,7 @@ def read_store(partition: StorePartition, options: SourceOptions, schema: Struct
         raise StoreError(f"There is no store at {partition.path} where this task runs.", hint="Tasks need its files.")
     with view:
         _check_identity(files, partition)
+        gaps = _Gaps(view, partition.ranges, tolerant=not options.fail_on_data_loss)
         late = view.pages_may_come_late  # or never, where a broker died with its machine: checksums tell
         for found in read_ranges(
             view,
@@ -115,10 +116,42 @@ def read_store(partition: StorePartition, options: SourceOptions, schema: Struct
             nobody_else_has_them=True,
         ):
             if isinstance(found, Unread):
-                planned, tolerant = partition.ranges[found.number], not options.fail_on_data_loss
-                lose(planned.queue, found.start, found.end, _fate(view, planned), tolerant=tolerant)
+                gaps.add(found)
             else:
                 yield from columns.batches(choice.of(found))
+        gaps.tell()
+
+
+class _Gaps:
+    """What the files of a partition do not give. It is found in pieces, one of each queue for every few thousand
+    messages in the log; those that follow each other are told as one."""
+
+    def __init__(self, view: StoreView, ranges: Sequence[QueueRange], *, tolerant: bool) -> None:
+        self._view = view
+        self._ranges = ranges
+        self._tolerant = tolerant
+        self._untold: dict[int, Unread] = {}
+
+    def add(self, found: Unread) -> None:
+        """Raises DataLoss at the first one, if that is not to be borne."""
+        before = self._untold.get(found.number, found._replace(end=found.start))
+        if before.end == found.start:
+            found = found._replace(start=before.start)
+        else:
+            self._lose(before)
+        self._untold[found.number] = found
+        if not self._tolerant:
+            self.tell()
+
+    def tell(self) -> None:
+        """All that has been found, and is not told yet."""
+        for each in self._untold.values():
+            self._lose(each)
+        self._untold.clear()
+
+    def _lose(self, gap: Unread) -> None:
+        planned = self._ranges[gap.number]
+        lose(planned.queue, gap.start, gap.end, _fate(self._view, planned), tolerant=self._tolerant)
 
 
 def _check_identity(files: PosixFileSystem, partition: StorePartition) -> None:
