@@ -6,7 +6,8 @@ first lane would have to be refilled. Memory is bounded by the windows, however 
 
 An entry that cannot be (zeros, where the broker has not written it yet; bytes of a damaged file) ends its lane: what is
 left of it is `unread`, and somebody else's to get. Where there is nobody else it is stepped over and leaves a gap. Lost
-and blank entries stand for no message, and are stepped over without one, as the broker does.
+and blank entries stand for no message, and are stepped over as the broker does; they leave a gap where all messages are
+wanted, for then it is known that one is missing. Which tags it had is not.
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ _NOTHING: Final = Block(*(np.empty(0, np.int64) for _ in range(4)))
 
 class Lane:
     """The entries [start, end) of one queue that fit the tags. `unread` is where they cannot be gone on with, in this
-    process; `end` if that is nowhere. `gaps` are what was stepped over, if it `steps_over`."""
+    process; `end` if that is nowhere. `gaps` are what is known to be missing before that: messages that were lost, and
+    what was stepped over, if it `steps_over`."""
 
     def __init__(
         self,
@@ -120,15 +122,22 @@ class Lane:
         """To the next entry that could be; the first of these could not."""
         could_be = _are_possible(entries, segment_bytes)
         passed = int(could_be.argmax()) or len(entries)
-        start = self.gaps.pop()[0] if self.gaps and self.gaps[-1][1] == self._at else self._at
+        self._add_gap(self._at, self._at + passed)
         self._at += passed
-        self.gaps.append((start, self._at))
+
+    def _add_gap(self, start: int, end: int) -> None:
+        if self.gaps and self.gaps[-1][1] == start:
+            start = self.gaps.pop()[0]
+        self.gaps.append((start, end))
 
     def _messages(self, entries: Entries) -> Block:
         sizes = entries["size"].astype(np.int64)
         chosen = sizes != NO_MESSAGE_SIZE
         if self._wanted is not None:
             chosen &= may_have_tags(entries, self._wanted)
+        else:
+            for offset in (self._at + np.flatnonzero(~chosen)).tolist():
+                self._add_gap(offset, offset + 1)
         queue_offsets = np.arange(self._at, self._at + len(entries))
         physical_offsets = entries["physical_offset"].astype(np.int64)
         block = Block(physical_offsets, sizes, queue_offsets, np.full(len(entries), self.number))

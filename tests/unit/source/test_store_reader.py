@@ -51,15 +51,19 @@ ORDERS, BILLS = 40, 10
 def make_store(directory: Path, *topics: str) -> MessageStore:
     """A store with orders in two queues, a message a second, and one message of each of `topics`; it is open."""
     clock = ManualClock(now_ms=START_MS)
-    store = MessageStore.open(
-        directory, CONFIG, files=PosixFileSystem(), clock=clock, entropy=SystemEntropy(), store_host=bytes(8)
-    )
+    store = open_store(directory, clock)
     for number in range(ORDERS):
         store.append([draft("orders", number % 2, f"{directory.name}-{number}", "even" if number % 2 == 0 else "odd")])
         clock.advance(ms=1000)
     for topic in topics:
         store.append([draft(topic, 0, topic)])
     return store
+
+
+def open_store(directory: Path, clock: ManualClock) -> MessageStore:
+    return MessageStore.open(
+        directory, CONFIG, files=PosixFileSystem(), clock=clock, entropy=SystemEntropy(), store_host=bytes(8)
+    )
 
 
 def draft(topic: str, queue_id: int, body: str, tags: str = "") -> Draft:
@@ -364,6 +368,22 @@ def test_mistakes(folder: Path, tmp_path: Path) -> None:
     elsewhere = StorePartition(str(tmp_path / "nowhere"), part.ranges, part.tails)
     with pytest.raises(StoreError, match="no store at .*nowhere where this task runs"):
         list(chosen.read(elsewhere))
+
+
+def test_what_a_start_found_lost_is_lost(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A broker that was started on a damaged store notes in its queues what has no message any more."""
+    sorted((folder / "broker-a" / "commitlog").iterdir())[1].unlink()
+    with caplog.at_level(logging.WARNING):
+        before = read(folder / "broker-a", subscribe="orders", failOnDataLoss="false")
+    told = [record.getMessage() for record in caplog.records]
+    assert len(told) == 2
+    open_store(folder / "broker-a", ManualClock(now_ms=START_MS)).close()
+    caplog.clear()
+    with caplog.at_level(logging.WARNING):
+        assert read(folder / "broker-a", subscribe="orders", failOnDataLoss="false") == before
+    assert [record.getMessage() for record in caplog.records if record.name.startswith("rmqspark.source")] == told
+    with pytest.raises(DataLoss):
+        read(folder / "broker-a", subscribe="orders")
 
 
 def test_what_is_gone_is_told_once_for_each_queue(folder: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -250,11 +250,13 @@ def test_an_entry_that_cannot_be_ends_what_is_believed_of_its_queue(entry: tuple
     assert len(found) == 3 + 12 + 1
 
 
-def test_entries_without_a_message_are_stepped_over() -> None:
-    """As the broker does: their messages were lost in a damaged log, and it has none to give either."""
+def test_entries_without_a_message_are_unread() -> None:
+    """Their messages were lost in a damaged log: the broker has none to give either, and it is asked what has become of
+    them. Which tags they had nobody knows, so under tags they are stepped over, as the broker does."""
     bench = closed(several())
-    bench.write_file("consumequeue/t/0/00000000000000000000", ENTRY.pack(0, NO_MESSAGE_SIZE, 0), 0)
-    assert read(bench, Wanted("t", 0, 0, 3)) == [(0, 1, b"a001"), (0, 2, b"a002")]
+    bench.write_file("consumequeue/t/0/00000000000000000000", ENTRY.pack(0, NO_MESSAGE_SIZE, 0) * 2, 0)
+    assert read(bench, Wanted("t", 0, 0, 3)) == [(0, 2, b"a002"), Unread(0, 0, 2)]
+    assert not any(isinstance(found, Unread) for found in read(bench, Wanted("t", 0, 0, 3), tags=["paid"]))
 
 
 @pytest.mark.parametrize("in_body", [True, False])
