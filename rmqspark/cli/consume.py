@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -87,16 +89,30 @@ def consume(
 def print_all(
     batches: Iterable[Batch], write: Callable[[ReceivedMessage], None], done: Callable[[Batch], None], count: int | None
 ) -> None:
-    """Prints messages, `count` at most; `done` hears of each batch that is out, the last one cut to what is."""
+    """Prints messages, `count` at most; `done` hears of each batch that is out, the last one cut to what is: also where
+    Ctrl-C ends it, as it does with --follow."""
     printed = 0
     for batch in batches:
-        shown = batch if count is None else batch.first(count - printed)
-        for message in shown.messages:
-            write(message)
+        shown, written = batch if count is None else batch.first(count - printed), 0
+        try:
+            for message in shown.messages:
+                write(message)
+                written += 1
+        except KeyboardInterrupt:
+            if _is_taken_at_once():
+                with suppress(RmqError):
+                    done(shown.first(written))
+            raise
         done(shown)
-        printed += len(shown.messages)
+        printed += written
         if printed == count:
             return
+
+
+def _is_taken_at_once() -> bool:
+    """Whether what is written goes into a file or onto a terminal. A pipe may be full, and nobody read it any more."""
+    mode = os.fstat(sys.stdout.fileno()).st_mode
+    return not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode))
 
 
 def flush(_: Batch) -> None:

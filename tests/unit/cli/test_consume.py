@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from rmqspark.cli.consume import Batch, print_all
 from rmqspark.model import MessageQueue, ReceivedMessage
 
@@ -49,6 +51,21 @@ def test_a_count_in_the_middle_leaves_the_rest_for_the_next_time() -> None:
     assert consumed(1) == (["0/5"], {FIRST: 6, SECOND: 0})
     assert consumed(2) == (["0/5", "0/7"], {FIRST: 8, SECOND: 0})
     assert consumed(3) == (["0/5", "0/7", "1/0"], {FIRST: 9, SECOND: 1})
+
+
+def test_ctrl_c_in_the_middle_leaves_what_was_not_printed() -> None:
+    """What is out already is not printed once more the next time."""
+    printed: list[ReceivedMessage] = []
+    positions: dict[MessageQueue, int] = {}
+
+    def write(message: ReceivedMessage) -> None:
+        if len(printed) == 2:
+            raise KeyboardInterrupt
+        printed.append(message)
+
+    with pytest.raises(KeyboardInterrupt):
+        print_all(iter(READ), write, lambda batch: positions.update(batch.positions), None)
+    assert positions == {FIRST: 8, SECOND: 0}
 
 
 def test_a_count_beyond_the_end_is_no_error() -> None:
