@@ -171,7 +171,7 @@ def choice(*accepted: str) -> Callable[[str], str]:
 
 def duration_ms(value: str) -> int:
     """Reads `15m`, `30s`, `500ms` and a bare number of milliseconds into milliseconds."""
-    match = re.fullmatch(r"(\d{1,12})\s*(ms|s|min|m|h|d|)", value.lower())
+    match = re.fullmatch(r"(\d{1,12})\s*(ms|s|min|m|h|d|)", value.lower(), re.ASCII)
     if match is None:
         raise ValueError("a time such as 15m, 30s or 500ms is accepted.")
     return int(match[1]) * _DURATION_UNITS_MS[match[2] or "ms"]
@@ -195,7 +195,7 @@ def size_bytes(at_least: int, at_most: int) -> Callable[[str], int]:
     """Reads `512k`, `1m`, `1048576` into bytes."""
 
     def read(value: str) -> int:
-        match = re.fullmatch(r"(\d{1,12})\s*([a-zA-Z]{0,2})", value)
+        match = re.fullmatch(r"(\d{1,12})\s*([a-zA-Z]{0,2})", value, re.ASCII)
         if match is None or match[2].lower() not in _SIZE_UNITS:
             raise ValueError("a number of bytes is accepted, or one with k, m or g.")
         size = int(match[1]) * _SIZE_UNITS[match[2].lower()]
@@ -287,7 +287,7 @@ def moment(value: str) -> Moment:
         return Moment(at_ms=int(value))
     if re.fullmatch("[0-9]+", value):
         raise ValueError("milliseconds since 1970 have fewer digits.")  # to ISO 8601 it would be a time long ago
-    if relative := re.fullmatch(r"-(\d{1,12})(ms|s|min|m|h|d)", value):
+    if relative := re.fullmatch(r"-(\d{1,12})(ms|s|min|m|h|d)", value, re.ASCII):
         return Moment(ago_ms=int(relative[1]) * _DURATION_UNITS_MS[relative[2]])
     try:
         when = datetime.fromisoformat(value)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _NEVER_MS = (1 << 63) - 1
 _TIMES = re.compile(r"([se]?)@(.*)")
-_DURATION = re.compile(r"\d{1,12}(ms|s|min|m|h|d)")
+_DURATION = re.compile(r"\d{1,12}(ms|s|min|m|h|d)", re.ASCII)
 _COLON_BETWEEN = re.compile(r"([^:T]*|[^:T]*T[^Z]*Z):(.*)")
 
 

@@ -207,6 +207,8 @@ def test_messages_may_come_from_files() -> None:
         ({"subscribe": "t", "minPartitions": "100001"}, True, "a whole number, 1 to 100000, is"),
         ({"subscribe": "t", "maxBytesPerTrigger": "0"}, True, "'maxBytesPerTrigger' cannot be '0'"),
         ({"subscribe": "t", "maxBytesPerTrigger": "lots"}, True, "a number of bytes"),
+        ({"subscribe": "t", "maxBytesPerTrigger": "\N{ARABIC-INDIC DIGIT FIVE}"}, True, "a number of bytes"),
+        ({"subscribe": "t", "maxTriggerDelay": "\N{ARABIC-INDIC DIGIT FIVE}m"}, True, "a time such as 15m"),
         ({"subscribe": "t", "maxBytesPerTrigger": "1m"}, False, "no meaning for a batch read"),
         ({"subscribe": "t", "maxTriggerDelay": "1m"}, True, "no meaning without minOffsetsPerTrigger"),
         ({"subscribe": "t", "minOffsetsPerTrigger": "1", "maxTriggerDelay": "soon"}, True, "15m, 30s or 500ms"),
