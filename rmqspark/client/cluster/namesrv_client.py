@@ -5,7 +5,7 @@ Name servers do not talk to each other (spec: semantics, section 1), so what cha
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from rmqspark.errors import (
     Busy,
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from rmqspark.remoting.response import Response
 
 T = TypeVar("T")
+Question: TypeAlias = "Callable[[BlockingConnection, int], T]"
+"""Put to one name server; it is told how many milliseconds it may take."""
 
 _ROUTES_UNDER_WAY = 256  # asked for before an answer is awaited
 _SHORTEST_SHARE_MS = 1_000  # of the time for all name servers, for one to answer
@@ -50,10 +52,10 @@ class NameServers:
         """The topic's route, None where no name server that answers knows such a topic.
 
         One that has just started knows nothing until the brokers have registered, so its word alone is not enough.
-        `timeout_ms` is for each of them; None: the client's.
+        `timeout_ms` is for the last that there is to ask, a share of it for those before; None: the client's.
         """
         return self._ask_one(
-            lambda connection, allowed_ms: self._route(connection, topic, allowed_ms),
+            lambda connection, allowed_ms: _route(connection, topic, allowed_ms),
             lambda data: data is not None,
             timeout_ms,
         )
@@ -61,36 +63,23 @@ class NameServers:
     def known_routes(self, topics: Sequence[str]) -> dict[str, TopicRouteData]:
         """Those of these topics' routes that the first name server to answer knows, asked for together: one at a time,
         each costs both sides some wakings. Whether a topic exists is for `route` to say."""
-        return self._ask_one(lambda connection, allowed_ms: self._known_routes(connection, topics, allowed_ms))
+        return self._ask_one(lambda connection, allowed_ms: _known_routes(connection, topics, allowed_ms))
 
     def route_seen_everywhere(self, topic: str, accept: Callable[[TopicRouteData | None], bool]) -> bool:
         """Whether every name server that answers gives a route that `accept` takes (None: topic unknown)."""
-        return all(self._ask_all(lambda connection: accept(self._route(connection, topic))))
+        return all(self._ask_all(lambda connection, allowed_ms: accept(_route(connection, topic, allowed_ms))))
 
     def cluster_info(self, timeout_ms: int | None = None) -> ClusterInfo:
         """Clusters, their brokers, and where those are. `timeout_ms` as in `route`."""
-        code = RequestCode.GET_BROKER_CLUSTER_INFO
-        return self._ask_one(
-            lambda connection, allowed_ms: ClusterInfo.decode(
-                connection.call(code, timeout_ms=allowed_ms).raise_for_code().body
-            ),
-            lambda info: bool(info.brokerAddrTable),  # else it may have just started
-            timeout_ms,
-        )
+        return self._ask_one(_cluster_info, _has_brokers, timeout_ms)
 
     def views(self) -> dict[str, ClusterInfo | RmqError]:
         """What each name server answers to the same question, by address; of one that does not, why."""
         return {address: self._view(address) for address in self.addresses}
 
     def _view(self, address: str) -> ClusterInfo | RmqError:
-        code, timeout_ms = RequestCode.GET_BROKER_CLUSTER_INFO, self._timeout_ms
         try:
-            return self._put(
-                lambda connection: ClusterInfo.decode(
-                    connection.call(code, timeout_ms=timeout_ms).raise_for_code().body
-                ),
-                address,
-            )
+            return self._put(_cluster_info, address)
         except RmqError as error:
             return error
 
@@ -105,10 +94,9 @@ class NameServers:
     def forget_topic(self, topic: str, cluster: str) -> None:
         """Makes every name server drop what brokers of `cluster` had registered for the topic."""
         header = DeleteTopicFromNamesrvRequestHeader(topic, cluster)
+        code = RequestCode.DELETE_TOPIC_IN_NAMESRV
         self._ask_all(
-            lambda connection: connection.call(
-                RequestCode.DELETE_TOPIC_IN_NAMESRV, header, timeout_ms=self._timeout_ms
-            ).raise_for_code()
+            lambda connection, allowed_ms: connection.call(code, header, timeout_ms=allowed_ms).raise_for_code()
         )
 
     def call(self, address: str, code: RequestCode, header: msgspec.Struct, body: bytes = b"") -> Response:
@@ -116,32 +104,13 @@ class NameServers:
         connection = self._connections.to(address)
         return connection.call(code, header, body, timeout_ms=self._timeout_ms).raise_for_code()
 
-    def _route(
-        self, connection: BlockingConnection, topic: str, timeout_ms: int | None = None
-    ) -> TopicRouteData | None:
-        header, timeout = GetRouteInfoRequestHeader(topic, acceptStandardJsonOnly=True), timeout_ms or self._timeout_ms
-        return _route_in(connection.call(RequestCode.GET_ROUTEINFO_BY_TOPIC, header, timeout_ms=timeout))
-
-    def _known_routes(
-        self, connection: BlockingConnection, topics: Sequence[str], timeout_ms: int
-    ) -> dict[str, TopicRouteData]:
-        code, found = RequestCode.GET_ROUTEINFO_BY_TOPIC, {}
-        for first in range(0, len(topics), _ROUTES_UNDER_WAY):
-            asked = topics[first : first + _ROUTES_UNDER_WAY]
-            headers = [GetRouteInfoRequestHeader(topic, acceptStandardJsonOnly=True) for topic in asked]
-            answers = [connection.submit(code, header, timeout_ms=timeout_ms) for header in headers]
-            for topic, answer in zip(asked, answers, strict=True):
-                if (data := _route_in(answer.result())) is not None:
-                    found[topic] = data
-        return found
-
     def _ask_one(
         self,
-        question: Callable[[BlockingConnection, int], T],
+        question: Question[T],
         is_enough: Callable[[T], bool] = lambda answer: True,
         timeout_ms: int | None = None,
     ) -> T:
-        """The first answer that is enough; where none is, the first of all. `question` is told how long it may take."""
+        """The first answer that is enough; where none is, the first of all."""
         answers: list[T] = []
         failures: dict[str, RmqError] = {}
         asked: set[str] = set()
@@ -150,7 +119,7 @@ class NameServers:
                 break  # somebody has answered: who hangs is not waited for once more
             asked.add(address)
             try:
-                answer = self._put(lambda connection: question(connection, allowed_ms), address, allowed_ms)  # noqa: B023 - called at once
+                answer = self._put(question, address, allowed_ms)
             except (Unreachable, RequestTimeout, GoingAway, Busy) as error:
                 failures[address] = error
             else:
@@ -173,7 +142,7 @@ class NameServers:
         again = [(address, timeout_ms) for address in early] if share_ms < timeout_ms else []
         return [*((address, share_ms) for address in early), (last, timeout_ms), *again]
 
-    def _ask_all(self, question: Callable[[BlockingConnection], T]) -> list[T]:
+    def _ask_all(self, question: Question[T]) -> list[T]:
         """The answers of those that answer; an error if nobody does."""
         answers: list[T] = []
         failures: list[RmqError] = []
@@ -186,9 +155,9 @@ class NameServers:
             raise self._nobody(failures)
         return answers
 
-    def _put(self, question: Callable[[BlockingConnection], T], address: str, timeout_ms: int | None = None) -> T:
+    def _put(self, question: Question[T], address: str, timeout_ms: int | None = None) -> T:
         try:
-            return question(self._connections.to(address, timeout_ms))
+            return question(self._connections.to(address, timeout_ms), timeout_ms or self._timeout_ms)
         except NotSupported as error:  # each of these requests is as old as name servers are
             raise NotSupported(
                 f"What answers at {address} is no name server ({error.message}).",
@@ -204,6 +173,33 @@ class NameServers:
             address=where,
             hint=next((error.hint for error in failures if error.hint), _START_ONE),
         )
+
+
+def _cluster_info(connection: BlockingConnection, timeout_ms: int) -> ClusterInfo:
+    answer = connection.call(RequestCode.GET_BROKER_CLUSTER_INFO, timeout_ms=timeout_ms)
+    return ClusterInfo.decode(answer.raise_for_code().body)
+
+
+def _has_brokers(info: ClusterInfo) -> bool:
+    """Of a name server that has just started nobody knows whether there are any."""
+    return bool(info.brokerAddrTable)
+
+
+def _route(connection: BlockingConnection, topic: str, timeout_ms: int) -> TopicRouteData | None:
+    header = GetRouteInfoRequestHeader(topic, acceptStandardJsonOnly=True)
+    return _route_in(connection.call(RequestCode.GET_ROUTEINFO_BY_TOPIC, header, timeout_ms=timeout_ms))
+
+
+def _known_routes(connection: BlockingConnection, topics: Sequence[str], timeout_ms: int) -> dict[str, TopicRouteData]:
+    code, found = RequestCode.GET_ROUTEINFO_BY_TOPIC, {}
+    for first in range(0, len(topics), _ROUTES_UNDER_WAY):
+        asked = topics[first : first + _ROUTES_UNDER_WAY]
+        headers = [GetRouteInfoRequestHeader(topic, acceptStandardJsonOnly=True) for topic in asked]
+        answers = [connection.submit(code, header, timeout_ms=timeout_ms) for header in headers]
+        for topic, answer in zip(asked, answers, strict=True):
+            if (data := _route_in(answer.result())) is not None:
+                found[topic] = data
+    return found
 
 
 def _route_in(response: Response) -> TopicRouteData | None:
