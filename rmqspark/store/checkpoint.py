@@ -23,6 +23,7 @@ leaves the end of the new one, behind a beginning of its own. What was torn is f
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -112,15 +113,18 @@ class CheckpointFile:
 
     def __init__(self, files: FileSystem) -> None:
         is_new = not files.exists(PATH)
-        self._file = files.lock(PATH)
         self.synced = Checkpoint()
         self._failure: OSError | None = None
         self._torn: Checkpoint | None = None
-        self.current = self._read()
-        if self._file.size() < CHECKPOINT_BYTES:
-            self._file.truncate(CHECKPOINT_BYTES)
-        if is_new:
-            files.sync_directory("")
+        self._file = files.lock(PATH)
+        with ExitStack() as given_back:
+            given_back.callback(self._file.close)  # or a next try in this process would find it locked
+            self.current = self._read()
+            if self._file.size() < CHECKPOINT_BYTES:
+                self._file.truncate(CHECKPOINT_BYTES)
+            if is_new:
+                files.sync_directory("")
+            given_back.pop_all()
 
     def _read(self) -> Checkpoint:
         data = self._file.pread(CHECKPOINT_BYTES, 0)

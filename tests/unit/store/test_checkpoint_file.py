@@ -138,3 +138,14 @@ def test_a_checkpoint_torn_and_cut_off_by_a_power_loss(after_bytes: int) -> None
     bench.disk.crash()
     assert CheckpointFile(bench.disk).current == old
     assert bench.disk.open(PATH).size() == CHECKPOINT_BYTES
+
+
+@pytest.mark.parametrize("operation", ["truncate", "sync_directory"])
+def test_what_could_not_be_opened_is_not_locked(operation: str) -> None:
+    """Whoever made room for it opens it, in the same process, too."""
+    disk = MemoryFileSystem()
+    disk.fail_next(operation, OSError(EIO, "no"))
+    with pytest.raises(OSError, match="no"):
+        CheckpointFile(disk)
+    disk.heal()
+    assert CheckpointFile(disk).current == Checkpoint()
