@@ -14,6 +14,7 @@ import typer
 from rmqspark.cli.messages.formats import as_object, compile_format
 from rmqspark.cli.terminal.options import Json, Namesrv
 from rmqspark.cli.terminal.output import json_text, safe
+from rmqspark.cli.terminal.streams import hold_no_text_back
 from rmqspark.client.browsing.spans import readable_queues, resolve
 from rmqspark.client.moments import (
     EARLIEST,
@@ -91,6 +92,7 @@ def print_all(
 ) -> None:
     """Prints messages, `count` at most; `done` hears of each batch that is out, the last one cut to what is: also where
     Ctrl-C ends it, as it does with --follow."""
+    hold_no_text_back()
     printed = 0
     for batch in batches:
         shown, written = batch if count is None else batch.first(count - printed), 0

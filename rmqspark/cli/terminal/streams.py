@@ -23,6 +23,13 @@ def print_utf8() -> None:
         sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
 
 
+def hold_no_text_back() -> None:
+    """What is printed goes behind Python's text layer at once: of what that holds back Ctrl-C takes up to 8 KB away,
+    where it breaks into a write to the file below. What a whole `print` has taken comes out then, if late."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(write_through=True)
+
+
 def discard_output() -> None:
     """Forgets what has not come out: Python would try once more at the exit, complain in words of its own, and change
     the exit code."""

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+from io import BufferedWriter, FileIO, TextIOWrapper
+from typing import TYPE_CHECKING, Any
+
 import pytest
 
 from rmqspark.cli.consume import Batch, print_all
 from rmqspark.model import MessageQueue, ReceivedMessage
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 FIRST, SECOND = MessageQueue("t", "broker-a", 0), MessageQueue("t", "broker-a", 1)
 
@@ -66,6 +73,36 @@ def test_ctrl_c_in_the_middle_leaves_what_was_not_printed() -> None:
     with pytest.raises(KeyboardInterrupt):
         print_all(iter(READ), write, lambda batch: positions.update(batch.positions), None)
     assert positions == {FIRST: 8, SECOND: 0}
+
+
+class BrokenInto(FileIO):
+    """A file into whose first write Ctrl-C breaks."""
+
+    is_new = True
+
+    def write(self, data: Any) -> int:
+        if self.is_new:
+            self.is_new = False
+            raise KeyboardInterrupt
+        return super().write(data)
+
+
+def test_ctrl_c_in_a_write_leaves_no_message_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the buffer of the file has room for many of those that Python's text layer holds back, as on NFS."""
+    positions: dict[MessageQueue, int] = {}
+    batch = Batch([message(FIRST, number) for number in range(5_000)], {FIRST: 5_000})
+    printed = tmp_path / "printed"
+    with TextIOWrapper(BufferedWriter(BrokenInto(printed, "w"), 1 << 16)) as output:
+        monkeypatch.setattr(sys, "stdout", output)
+
+        def done(batch: Batch) -> None:
+            output.flush()
+            positions.update(batch.positions)
+
+        with pytest.raises(KeyboardInterrupt):
+            print_all(iter([batch]), lambda m: print(m.queue_offset, "x" * 60), done, None)
+        monkeypatch.undo()
+    assert 0 < positions[FIRST] <= len(printed.read_text().splitlines())
 
 
 def test_a_count_beyond_the_end_is_no_error() -> None:
