@@ -118,8 +118,10 @@ class NameServers:
             if answers and address in asked:
                 break  # somebody has answered: who hangs is not waited for once more
             asked.add(address)
+            # A connection that may take all of the client's time says itself what it has been waiting for.
+            limit_ms = None if timeout_ms is None and allowed_ms == self._timeout_ms else allowed_ms
             try:
-                answer = self._put(question, address, allowed_ms)
+                answer = self._put(question, address, limit_ms)
             except (Unreachable, RequestTimeout, GoingAway, Busy) as error:
                 failures[address] = error
             else:

@@ -13,6 +13,7 @@ from rmqspark import AdminClient, Message, Producer, PullConsumer
 from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.client.sending.outgoing import SendConfig
 from rmqspark.errors import ConnectionLost, RmqError, TopicNotFound, Unreachable
+from rmqspark.remoting.access import Access, Tls
 from rmqspark.testing import LocalCluster, cluster
 from rmqspark.testing.manual_clock import ManualClock
 
@@ -212,6 +213,18 @@ def test_a_name_server_that_hangs_leaves_time_for_the_others(mq: LocalCluster) -
             pytest.raises(Unreachable, match=told),
         ):
             client.route("hangs-known")
+
+
+def test_a_name_server_that_hangs_in_the_handshake_is_said_to() -> None:
+    """With all of the client's time for it, as where no other is there, the connection says what it was waiting for."""
+    with socket.create_server(("127.0.0.1", 0)) as hanging:
+        address = f"127.0.0.1:{hanging.getsockname()[1]}"
+        for addresses in (address, f"127.0.0.1:1;{address}"):
+            with (
+                ClusterClient(addresses, access=Access(tls=Tls()), timeout_ms=1_100) as client,
+                pytest.raises(Unreachable, match=f"No TLS with {address}: no end of the handshake in time"),
+            ):
+                client.route("any")
 
 
 def test_a_name_server_that_restarts_empty_is_told_again() -> None:
