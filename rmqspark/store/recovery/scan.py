@@ -13,7 +13,7 @@ RocketMQ writes none. In a store that it wrote last such a record is believed if
 
 Nor does a false checksum mean that a record is torn: there are senders that give one. What a crash takes of a body are
 sectors, which read as zeros. So a record of ours that has topic and properties, and something in each sector of its
-body, is all there: it is damage, above the watermark too, and what others sent behind it stays.
+body, is all there: where something follows, it is damage, above the watermark too, and what follows stays.
 """
 
 from __future__ import annotations
@@ -108,11 +108,10 @@ class LogScan:
         something to do for each queue in each batch, which with thousands of queues outweighs the messages."""
         chunk_bytes, longer_bytes = _CHUNK_BYTES, 0
         while True:
-            segment = self._segments.segment_at(self.position)
+            start, segment = self.position, self._segments.segment_at(self.position)
             found = self._read(segment, max(chunk_bytes, longer_bytes)) if segment is not None else _Found(None, 0)
             longer_bytes = found.longer_bytes
             if found.batch is not None:
-                start = self.position
                 self.position += int(found.batch.sizes.sum())
                 if self.position - start > chunk_bytes // 2:  # the rest of a chunk may be damaged
                     chunk_bytes = min(2 * chunk_bytes, _LONGEST_CHUNK_BYTES)
@@ -122,13 +121,12 @@ class LogScan:
             elif found.longer_bytes:
                 continue
             elif self.position < self._watermark:
-                start, self.position = self.position, self._next_believable()
+                self.position = self._next_believable()
                 chunk_bytes = _SHORT_CHUNK_BYTES
                 yield Damage(start, self.position)
-            elif (end := self._end_of_false()) > self.position:
-                start, self.position = self.position, end
+            elif self._step_over_false():
                 chunk_bytes = _SHORT_CHUNK_BYTES
-                yield Damage(start, end)
+                yield Damage(start, self.position)
             else:
                 return
 
@@ -160,7 +158,7 @@ class LogScan:
             batch = RecordBatch.from_sizes(raw[: int(sizes[:good].sum())], sizes[:good])
         if self._may_be_torn and good:
             self._vouched |= vouched_for(batch)
-            good = self._count_whole(batch, self.position)
+            good = self._count_whole(batch)
             if good < len(batch):
                 batch = RecordBatch.from_sizes(raw[: int(sizes[:good].sum())], sizes[:good])
         return batch if good else None
@@ -177,24 +175,23 @@ class LogScan:
                     return row
         return good
 
-    def _count_whole(self, batch: RecordBatch, position: int) -> int:
-        """How many records from the first on, which begins at `position` of the log, have topic and properties whole,
-        as far as that can be told."""
-        above = batch.positions + batch.sizes + position > self._watermark
+    def _count_whole(self, batch: RecordBatch) -> int:
+        """How many records from the first on have topic and properties whole, as far as that can be told."""
+        above = batch.positions + batch.sizes + self.position > self._watermark
         topics, properties = batch.topics, batch.properties
         is_named = (batch.buffer[topics.starts] != 0) & (batch.buffer[topics.ends - 1] != 0)
-        file_offset = position % self._segments.segment_bytes
+        file_offset = self.position % self._segments.segment_bytes
         for row in np.flatnonzero(above & (have_zeros(batch.buffer, properties) | ~is_named)).tolist():
             start, end = int(properties.starts[row]), int(properties.ends[row])
             looks_torn = not is_named[row] or lacks_bytes(batch.buffer, start, end, file_offset)
-            if looks_torn and not (is_named[row] and self._is_sure_of(batch, start, end, position)):
+            if looks_torn and not (is_named[row] and self._is_sure_of(batch, start, end)):
                 return int(row)
         return len(batch)
 
-    def _is_sure_of(self, batch: RecordBatch, start: int, end: int, position: int) -> bool:
+    def _is_sure_of(self, batch: RecordBatch, start: int, end: int) -> bool:
         """Whether a record, believable but for its properties, which end it, came with these."""
         is_vouched = crc32(batch.buffer[start:end].data) in self._vouched
-        return is_vouched or not (self._has_vouchers or self._is_end(position + end))
+        return is_vouched or not (self._has_vouchers or self._is_end(self.position + end))
 
     def _is_end(self, position: int) -> bool:
         """Whether neither a record nor a blank begins there, as far as its magic tells."""
@@ -204,17 +201,23 @@ class LogScan:
         _, magic = SIZE_MAGIC.unpack(segment.read(position - segment.base, BLANK_BYTES))
         return magic != MAGIC_BLANK and magic not in _MAGICS
 
-    def _end_of_false(self) -> int:
-        """Behind the records, from `position` on, that are all there and whose checksums came false."""
-        position = self.position
-        while (segment := self._segments.segment_at(position)) is not None:
-            size = self._size_of_false(segment, position - segment.base) if self._has_vouchers else 0
-            if not size:
-                break
-            position += size
-        return position
+    def _step_over_false(self) -> bool:
+        """Goes behind the records that are all there and whose checksums came false, if something follows them; at the
+        very end they are no loss to others, and their places are given again as those of any torn tail."""
+        start = self.position
+        while size := self._size_of_false():
+            self.position += size
+        if self.position > start and self._goes_on():
+            return True
+        self.position = start
+        return False
 
-    def _size_of_false(self, segment: Segment, at: int) -> int:
+    def _size_of_false(self) -> int:
+        """The size of the record at `position`, if it is one of those; otherwise 0."""
+        segment = self._segments.segment_at(self.position)
+        if segment is None or not self._has_vouchers:
+            return 0
+        at = self.position - segment.base
         size = self._size_at(segment, at)
         if not size:
             return 0
@@ -222,8 +225,17 @@ class LogScan:
         if _is_record(raw, 0, check_crc=True) or not _is_record(raw, 0, check_crc=False):
             return 0
         record = RecordBatch.from_sizes(raw, np.array([size], np.int64))
-        is_all_there = self._count_whole(record, segment.base + at) and has_its_sectors(record, at)
-        return size if is_all_there else 0
+        return size if self._count_whole(record) and has_its_sectors(record, at) else 0
+
+    def _goes_on(self) -> bool:
+        """Whether records that can be believed, or a blank, begin at `position`."""
+        segment, wanted_bytes = self._segments.segment_at(self.position), _SHORT_CHUNK_BYTES
+        while segment is not None and wanted_bytes:
+            found = self._read(segment, wanted_bytes)
+            if found.batch is not None or found.is_blank:
+                return True
+            wanted_bytes = found.longer_bytes
+        return False
 
     def _next_believable(self) -> int:
         """Where the next record behind `position` begins; the watermark if there is none below it."""

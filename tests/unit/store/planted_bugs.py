@@ -160,7 +160,7 @@ def _up_to_the_watermark(expiry: Expiry) -> int:
     return expiry._checkpoint_file.current.watermark
 
 
-def _all_records_are_whole(_scan: LogScan, batch: Any, _position: int) -> int:
+def _all_records_are_whole(_scan: LogScan, batch: Any) -> int:
     return len(batch)
 
 

@@ -66,6 +66,20 @@ def test_a_false_checksum_costs_the_message_that_has_it(
     assert bodies(bench, "t", 0) == [b"first", *kept, b"last."]
 
 
+@pytest.mark.parametrize("false", [(2,), (0, 1, 2)], ids=str)
+def test_a_false_checksum_at_the_very_end_is_a_torn_tail(false: tuple[int, ...]) -> None:
+    """Nobody else loses anything by it, and who goes on with the queue gets its place."""
+    bench = StoreBench(ROOMY)
+    send_falsely(bench, [b"m%d" % row for row in range(3)], false, b"")
+    bench.kill()
+    kept = [b"m%d" % row for row in range(3) if row not in false]
+    assert (bodies(bench, "t", 0), bench.store.damage) == (kept, ())
+    bench.send("t", 0, b"next")
+    bench.kill()
+    assert bodies(bench, "t", 0) == [*kept, b"next"]
+    assert bench.store.queues.max_offset("t", 0) == len(kept) + 1
+
+
 @pytest.mark.parametrize("length", [5, 300, 3000])
 @pytest.mark.parametrize("properties", [b"", b"k\x01v\x02"])
 def test_a_false_checksum_of_what_is_torn_ends_the_log(properties: bytes, length: int) -> None:
