@@ -114,14 +114,12 @@ class NameServers:
         answers: list[T] = []
         failures: dict[str, RmqError] = {}
         asked: set[str] = set()
-        for address, allowed_ms in self._turns(timeout_ms or self._timeout_ms):
+        for address, allowed_ms in self._turns(timeout_ms):
             if answers and address in asked:
                 break  # somebody has answered: who hangs is not waited for once more
             asked.add(address)
-            # A connection that may take all of the client's time says itself what it has been waiting for.
-            limit_ms = None if timeout_ms is None and allowed_ms == self._timeout_ms else allowed_ms
             try:
-                answer = self._put(question, address, limit_ms)
+                answer = self._put(question, address, allowed_ms)
             except (Unreachable, RequestTimeout, GoingAway, Busy) as error:
                 failures[address] = error
             else:
@@ -135,14 +133,15 @@ class NameServers:
             raise self._nobody([*failures.values()])
         return answers[0]
 
-    def _turns(self, timeout_ms: int) -> list[tuple[str, int]]:
+    def _turns(self, timeout_ms: int | None) -> list[tuple[str, int | None]]:
         """Whom to ask, and how long to wait: for one that hangs not so long that its caller, who may have no more time
         than this in all, has none left for the others. Where none of them answers all get all of it."""
-        first = self._preferred
+        first, whole_ms = self._preferred, timeout_ms or self._timeout_ms
         *early, last = first, *(other for other in self.addresses if other != first)
-        share_ms = min(timeout_ms, max(timeout_ms // len(self.addresses), _SHORTEST_SHARE_MS))
-        again = [(address, timeout_ms) for address in early] if share_ms < timeout_ms else []
-        return [*((address, share_ms) for address in early), (last, timeout_ms), *again]
+        share_ms = max(whole_ms // len(self.addresses), _SHORTEST_SHARE_MS)
+        if share_ms >= whole_ms:
+            return [(address, timeout_ms) for address in (*early, last)]
+        return [*((address, share_ms) for address in early), *((address, timeout_ms) for address in (last, *early))]
 
     def _ask_all(self, question: Question[T]) -> list[T]:
         """The answers of those that answer; an error if nobody does."""
