@@ -16,6 +16,7 @@ import structlog
 from rmqspark.errors import RmqError
 from rmqspark.replication.joining import LogsDiverged, TailDiffers, Window, place_to_cut
 from rmqspark.replication.session import Session
+from rmqspark.store.doubt import Doubtful
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -95,6 +96,9 @@ class Slave:
         except LogsDiverged as error:
             self._tell(error)
             return _DIVERGED_PAUSE_S
+        except Doubtful as doubt:
+            log.warning("asking the master once more", master=self._master, reason=str(doubt))
+            return 0
         except (OSError, EOFError, MemoryError, RmqError) as error:
             self._tell(error)
         return self.settings.retry_s

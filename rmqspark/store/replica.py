@@ -1,9 +1,11 @@
 """A slave's log: what its master has in the same place, byte for byte, and what follows from it here.
 
 A master sends bytes and knows nothing of records. Here only whole records are taken, each checked as recovery would,
-its checksum too, so that the log always ends where a record does and nothing is confirmed that was not looked at. A
-blank record is taken with all that is left of its file. Queues and index are made from the records by the dispatcher,
-as for messages that were sent here; of a half batch's messages only once all are there (`recovery/whole_halves.py`).
+its checksum too, so that the log always ends where a record does and nothing is confirmed that was not looked at. Only
+where the master has it so may a checksum be false, or a part be damaged that records follow: then it comes twice the
+same (`doubt.py`). A blank record is taken with all that is left of its file. Queues and index are made from the records
+by the dispatcher, as for messages that were sent here; of a half batch's messages only once all are there
+(`recovery/whole_halves.py`).
 
 RocketMQ's DefaultMessageStore.appendToCommitLog takes whatever comes, and finds out later.
 """
@@ -12,12 +14,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import structlog
+
 from rmqspark.errors import RecordError, StoreError
 from rmqspark.protocol.records.record import BLANK_BYTES, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_RECORD_BYTES, SIZE_MAGIC
 from rmqspark.protocol.records.record_batch import RecordBatch
 from rmqspark.store.dispatcher import Dispatch
+from rmqspark.store.doubt import Doubt
 from rmqspark.store.log.commit_log import Placement
-from rmqspark.store.recovery.scan import LogScan, Records, whole_records
+from rmqspark.store.recovery.scan import LogScan, Records, next_record, whole_records
 from rmqspark.store.recovery.whole_halves import WholeHalves
 
 if TYPE_CHECKING:
@@ -33,6 +38,8 @@ if TYPE_CHECKING:
     from rmqspark.store.lineage import Lineage
     from rmqspark.store.recovery.whole_halves import Kept
     from rmqspark.store.tail_cut import TailCut
+
+log = structlog.get_logger("rmqspark.store")
 
 _KNOWN_MAGICS: Final = (MAGIC_V1, MAGIC_V2, MAGIC_BLANK)
 MOST_RECORD_BYTES: Final = 32 << 20
@@ -61,6 +68,7 @@ class ReplicaLog:
         self._tail_cut = tail_cut
         self._found = found
         self.lineage: Final = lineage
+        self._doubt = Doubt()
         self._master_begin: int | None = None  # physical offset, as last heard in this life
 
     def open_for_master(self) -> None:
@@ -119,7 +127,8 @@ class ReplicaLog:
         """Takes the records that are whole in `raw`, the bytes from `end_offset` on; returns how many bytes that is.
         Nothing looks into `raw` after that, not even an error of the disk that is kept.
 
-        Raises RecordError, with what comes before taken, where something follows that no log has; NotWritable.
+        Raises RecordError, with what comes before taken, where something follows that no log has; it is `Doubtful` the
+        first time, for what is the master's comes again. NotWritable.
         """
         taken = 0
         with memoryview(raw) as view:
@@ -137,7 +146,7 @@ class ReplicaLog:
         """What `view` begins with; `room` is what the file has left."""
         sizes = whole_records(view)
         if len(sizes):
-            return self._append_records(bytes(view[: int(sizes.sum())]), sizes)
+            return self._append_records(view, sizes)
         if len(view) < BLANK_BYTES:
             if len(view) == room:
                 raise RecordError(f"A file of the log ends at {self._log.end_offset} without a blank record.")
@@ -146,46 +155,83 @@ class ReplicaLog:
         is_blank = magic == MAGIC_BLANK and size == room <= MOST_BLANK_BYTES
         is_record = magic in (MAGIC_V1, MAGIC_V2) and MIN_RECORD_BYTES <= size <= min(room, MOST_RECORD_BYTES)
         if not (is_blank or is_record):
-            what = f"no record (size {size}, magic {magic:#x}) where the file has room for {room} bytes"
-            raise RecordError(
-                f"At {self._log.end_offset} the master sends {what}.",
-                hint="Set mapped_file_size_commit_log to what the master has." if magic in _KNOWN_MAGICS else "",
-            )
+            return self._append_misfit(view, size, magic, room)
         if not is_blank or len(view) < room:
             return 0
         self._write(bytes(view), self._writer.store_timestamp_ms, (), self._found.halves.kept)
         return room
 
-    def _append_records(self, data: bytes, sizes: Positions) -> int:
+    def _append_misfit(self, view: memoryview, size: int, magic: int, room: int) -> int:
+        """Where neither a record nor a blank one begins: damage of the master's, if that can be proven."""
+        what = f"no record (size {size}, magic {magic:#x}) where the file has room for {room} bytes"
+        error = RecordError(
+            f"At {self._log.end_offset} the master sends {what}.",
+            hint="Set mapped_file_size_commit_log to what the master has." if magic in _KNOWN_MAGICS else "",
+        )
+        if magic == MAGIC_BLANK:  # files of another length, of which there is more behind it
+            raise error
+        return self._append_damage(bytes(view), error)
+
+    def _append_records(self, view: memoryview, sizes: Positions) -> int:
         """Those before the first that cannot be believed, if any; returns how many bytes they are."""
+        data = bytes(view[: int(sizes.sum())])
         batch = RecordBatch.from_sizes(data, sizes)
         try:
             self._check(batch)
-        except RecordError:
+        except RecordError as error:
             good = self._count_good(data, sizes)
             if not good:
-                raise
-            return self._append_records(data[: int(sizes[:good].sum())], sizes[:good])
+                return self._append_as_master_has_it(bytes(view), sizes, error)
+            return self._append_records(view, sizes[:good])
+        return self._write_records(data, batch)
+
+    def _append_as_master_has_it(self, data: bytes, sizes: Positions, why_not: RecordError) -> int:
+        """Those that came before as they come now, whatever their checksums say; returns how many bytes they are."""
+        begin = self._log.end_offset
+        count = int(sizes.cumsum().searchsorted(self._doubt.confirmed_bytes(begin, data), "right"))
+        good = self._count_good(data, sizes[:count], check_crc=False)
+        if not good:
+            return self._append_damage(data, why_not)
+        confirmed = data[: int(sizes[:good].sum())]
+        log.warning("the master has false checksums, taken as they are", behind=begin, bytes=len(confirmed))
+        self._write_records(confirmed, RecordBatch.from_sizes(confirmed, sizes[:good]))
+        self._doubt.settle(self._log.end_offset)
+        return len(confirmed)
+
+    def _append_damage(self, data: bytes, why_not: RecordError) -> int:
+        """What `data` begins with, as far as the next record, where all of that came before as it comes now; returns
+        how many bytes that is."""
+        begin = self._log.end_offset
+        size = next_record(data[: self._doubt.confirmed_bytes(begin, data)], begin)
+        if not size:
+            raise self._doubt.about(why_not, begin, data)
+        log.warning("the master's log is damaged, taken as it is", at=begin, bytes=size)
+        self._write(data[:size], self._writer.store_timestamp_ms, self._found.halves.waiting, None)
+        self._doubt.settle(self._log.end_offset)
+        return size
+
+    def _write_records(self, data: bytes, batch: RecordBatch) -> int:
         shown, kept = self._found.halves.after(Records(self._log.end_offset, batch))
         self._write(data, int(batch.store_timestamps_ms[-1]), shown, kept)
         return len(data)
 
-    def _check(self, batch: RecordBatch) -> None:
+    def _check(self, batch: RecordBatch, *, check_crc: bool = True) -> None:
         begin = self._log.end_offset
         try:
-            batch.check(check_crc=True)
+            batch.check(check_crc=check_crc)
         except RecordError as error:
             raise RecordError(f"From {begin} on the master sends what is damaged: {error.message}") from error
         if (batch.physical_offsets != batch.positions + begin).any():
             raise RecordError(f"From {begin} on the master sends records that belong elsewhere.")
 
-    def _count_good(self, data: bytes, sizes: Positions) -> int:
-        """How many records from the first on can be believed, where all of them cannot."""
-        good, bad = 0, len(sizes)
+    def _count_good(self, data: bytes, sizes: Positions, *, check_crc: bool = True) -> int:
+        """How many records from the first on can be believed."""
+        good, bad = 0, len(sizes) + 1
         while bad - good > 1:
             middle = (good + bad) // 2
             try:
-                self._check(RecordBatch.from_sizes(data[: int(sizes[:middle].sum())], sizes[:middle]))
+                batch = RecordBatch.from_sizes(data[: int(sizes[:middle].sum())], sizes[:middle])
+                self._check(batch, check_crc=check_crc)
             except RecordError:
                 bad = middle
             else:

@@ -290,6 +290,18 @@ def whole_records(raw: memoryview) -> Positions:
     return np.concatenate((sizes, np.array(rest, np.int64)))
 
 
+def next_record(raw: bytes, physical_offset: int) -> int:
+    """Where in `raw`, which lies at `physical_offset`, the first record begins that can be believed, and not at its
+    first byte; 0 where none does."""
+    for at in sorted(_places_of_magics(raw)):
+        if 0 < at <= len(raw) - MIN_RECORD_BYTES:
+            size, _, place = SIZE_MAGIC_PLACE.unpack_from(raw, at)
+            is_there = place == physical_offset + at and MIN_RECORD_BYTES <= size <= len(raw) - at
+            if is_there and _is_record(memoryview(raw)[at : at + size], 0, check_crc=True):
+                return at
+    return 0
+
+
 def _equal_sizes(raw: Bytes) -> tuple[int, Positions]:
     """The records at the beginning that are all as long as the first: where they end, and their sizes."""
     size = int.from_bytes(raw[:4].tobytes(), "big", signed=True)

@@ -17,6 +17,7 @@ from ..store.store_bench import SMALL, StoreBench
 from .pair import QUICK, WHOLE, add, ahead, filled, following, log_of, on_loop, serving, until
 
 SYNC = replace(SMALL, flush_disk_type="SYNC_FLUSH")
+ROOMY = replace(SMALL, mapped_file_size_commit_log=1 << 16)
 LONG = QUICK._replace(heartbeat_s=1000, retry_s=1000)
 AT_ONCE = QUICK._replace(heartbeat_s=1000, retry_s=0)
 ELSEWHERE = transfer_head(1 << 40, 0)
@@ -96,6 +97,22 @@ async def test_a_slave_that_rests_hears_of_another_master() -> None:
         slave.follow(f"127.0.0.1:{right.port}")
         await until(lambda: copy.store.end_offset == original.store.end_offset)
         assert slave.trouble == ""
+
+
+@on_loop
+async def test_a_log_with_false_checksums_is_copied() -> None:
+    """Who gave them costs the others nothing: the slave asks again at once, and not for each of them."""
+    original, copy = StoreBench(ROOMY), StoreBench(ROOMY)
+    original.send("t", 0, b"first")
+    original.send_falsely("u", 0, [b"%d" % row for row in range(50)], range(0, 50, 3))
+    original.send("t", 0, b"last")
+    original.store.flush()
+    with capture_logs() as logs:
+        async with serving(original, LONG._replace(transfer_bytes=1 << 20)) as right, following(copy, right.port, LONG):
+            await until(lambda: copy.store.end_offset == original.store.end_offset)
+    assert log_of(copy) == log_of(original)
+    assert copy.bodies("t", 0) == [b"first", b"last"]
+    assert [entry["event"] for entry in logs].count("asking the master once more") == 1
 
 
 @on_loop

@@ -11,7 +11,8 @@ from rmqspark.entropy import SystemEntropy
 from rmqspark.protocol.java_hash import tags_code
 from rmqspark.protocol.records.message_id import pack_host
 from rmqspark.protocol.records.properties import encode_properties
-from rmqspark.protocol.records.record import Record, decode_record, encode_record
+from rmqspark.protocol.records.record import BODY_CRC_AT, Record, decode_record, encode_record
+from rmqspark.protocol.records.record_batch import RecordBatch
 from rmqspark.store.appending.made_records import made_of_committed
 from rmqspark.store.appending.single_tables import SingleTable
 from rmqspark.store.appending.singles import Single
@@ -23,9 +24,8 @@ from rmqspark.testing.manual_clock import ManualClock
 from rmqspark.testing.memory_files import MemoryFileSystem
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
-    from rmqspark.protocol.records.record_batch import RecordBatch
     from rmqspark.store.draft import BulkAppended
     from rmqspark.store.files import FileSystem
 
@@ -120,6 +120,16 @@ class StoreBench:
 
     def send_bulk(self, topic: str, queue_id: int, *bodies: bytes) -> None:
         self.store.append_bulk(topic, queue_id, *bulk(topic, queue_id, bodies))
+
+    def send_falsely(
+        self, topic: str, queue_id: int, bodies: Sequence[bytes], false: Collection[int], properties: bytes = b""
+    ) -> None:
+        """A bulk in which the checksums of some rows are not those of their bodies."""
+        records = [encode_record(topic=topic, body=body, properties=properties) for body in bodies]
+        for row in false:
+            records[row][BODY_CRC_AT] ^= 1
+        sizes = np.array([len(record) for record in records])
+        self.store.append_bulk(topic, queue_id, RecordBatch.from_sizes(bytearray().join(records), sizes))
 
     def commit(self, topic: str, queue_id: int, records: RecordBatch, half_offset: int) -> BulkAppended:
         """Appends the records of a half batch that is committed."""

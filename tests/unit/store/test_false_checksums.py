@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from rmqspark.protocol.records.record import BODY_CRC_AT, decode_record, encode_record
-from rmqspark.protocol.records.record_batch import RecordBatch
+from rmqspark.protocol.records.record import decode_record
 from rmqspark.store.config import StoreConfig
 
 from .store_bench import EVERYTHING, SMALL, StoreBench
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable
 
 pytestmark = pytest.mark.faults
 
@@ -30,15 +29,6 @@ def bodies(bench: StoreBench, topic: str, queue_id: int) -> list[bytes]:
     return [decode_record(records, int(at)).body for at in ends - found.sizes]
 
 
-def send_falsely(bench: StoreBench, all_bodies: Sequence[bytes], false: Collection[int], properties: bytes) -> None:
-    """A bulk of one queue in which the checksums of some rows are not those of their bodies."""
-    records = [encode_record(topic="t", body=body, properties=properties) for body in all_bodies]
-    for row in false:
-        records[row][BODY_CRC_AT] ^= 1
-    sizes = np.array([len(record) for record in records])
-    bench.store.append_bulk("t", 0, RecordBatch.from_sizes(bytearray().join(records), sizes))
-
-
 @pytest.mark.parametrize("end", [StoreBench.kill, StoreBench.lose_power], ids=["kill", "power"])
 @pytest.mark.parametrize("false", [(0,), (2,), (0, 1, 2, 3), (0, 2)], ids=str)
 @pytest.mark.parametrize("properties", [b"", b"k\x01v\x02", LIKE_TORN])
@@ -49,7 +39,7 @@ def test_a_false_checksum_costs_the_message_that_has_it(
     """Not what others have sent behind it: whoever sent it, it is no torn tail."""
     bench = StoreBench(ROOMY)
     bench.send("t", 0, b"first")
-    send_falsely(bench, [body + b"%d" % row for row in range(4)], false, properties)
+    bench.send_falsely("t", 0, [body + b"%d" % row for row in range(4)], false, properties)
     bench.send("t", 0, b"last.")
     bench.send("u", 0, b"other")
     if end is StoreBench.lose_power:
@@ -70,7 +60,7 @@ def test_a_false_checksum_costs_the_message_that_has_it(
 def test_a_false_checksum_at_the_very_end_is_a_torn_tail(false: tuple[int, ...]) -> None:
     """Nobody else loses anything by it, and who goes on with the queue gets its place."""
     bench = StoreBench(ROOMY)
-    send_falsely(bench, [b"m%d" % row for row in range(3)], false, b"")
+    bench.send_falsely("t", 0, [b"m%d" % row for row in range(3)], false)
     bench.kill()
     kept = [b"m%d" % row for row in range(3) if row not in false]
     assert (bodies(bench, "t", 0), bench.store.damage) == (kept, ())
@@ -88,7 +78,7 @@ def test_a_false_checksum_of_what_is_torn_ends_the_log(properties: bytes, length
     bench.send("t", 0, b"kept.")
     bench.store.flush()
     begin = bench.store.end_offset
-    send_falsely(bench, [b"x" * length], [0], properties)
+    bench.send_falsely("t", 0, [b"x" * length], [0], properties)
     whole = bench.content("commitlog")[LOG][begin : bench.store.end_offset]
     cut = [whole[:left].ljust(len(whole), b"\x00") for left in range(len(whole.rstrip(b"\x00")))]
     edges = range(-begin % 512, len(whole) - 512, 512)

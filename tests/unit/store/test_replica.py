@@ -15,6 +15,7 @@ from rmqspark.errors import NotWritable, RecordError, StoreError
 from rmqspark.protocol.records.record import blank_record, encode_record
 from rmqspark.protocol.records.record_batch import RecordBatch
 from rmqspark.store.cut_tails import DIRECTORY, drop_old_tails
+from rmqspark.store.doubt import Doubtful
 from rmqspark.store.files import write_whole
 from rmqspark.store.inspection.store import inspect_store
 from rmqspark.testing.disk_faults import ProcessDied
@@ -43,6 +44,12 @@ def slave(config: object = SMALL) -> StoreBench:
 
 def log_of(bench: StoreBench) -> bytes:
     return bench.store.replica.read(0, bench.store.end_offset)
+
+
+def with_bit_flipped(raw: bytes, at: int, mask: int) -> bytes:
+    changed = bytearray(raw)
+    changed[at] ^= mask
+    return bytes(changed)
 
 
 def feed(bench: StoreBench, raw: bytes, chunk_bytes: int) -> None:
@@ -142,6 +149,64 @@ def test_bytes_that_are_no_record_are_refused(at: int) -> None:
     assert bench.store.end_offset == 0
 
 
+@pytest.mark.parametrize("then", ["go on", "reopen", "kill"])
+@pytest.mark.parametrize("row", [0, 1, 5])
+@pytest.mark.parametrize("at", [0, 3, 4, 8, 30, 84, 90])
+def test_what_comes_twice_the_same_is_what_the_master_has(at: int, row: int, then: str) -> None:
+    """Size, magic, checksum, place, length of the body, body: a log with a rotten bit is copied as it is."""
+    raw, bench = bytearray(log_of(master(3))), slave()
+    sizes = RecordBatch.scan(bytes(raw)).sizes
+    begin = int(sizes[:row].sum())
+    raw[begin + at] ^= 1
+    with pytest.raises(Doubtful):
+        bench.store.replica.append(raw)
+    assert bench.store.end_offset == begin
+    with capture_logs() as told:
+        assert bench.store.replica.append(raw[begin:]) == len(raw) - begin
+    assert [entry.get("at", entry.get("behind")) for entry in told] == [begin]
+    if then != "go on":
+        bench.store.checkpoint()
+        getattr(bench, then)()
+    assert log_of(bench) == raw
+    topics = [bench.store.queues.bounds(*queue) for queue in (("t", 0), ("t", 1), ("u", 0))]
+    assert [end for _, end in topics] == [2, 1, 6]
+
+
+def test_the_rest_of_what_came_is_known_too() -> None:
+    """However many checksums of a bulk are false, and whatever is between: it is asked for once more, not for each."""
+    original, bench = StoreBench(replace(SMALL, mapped_file_size_commit_log=1 << 16)), StoreBench()
+    original.send_falsely("t", 0, [b"%d" % row for row in range(300)], range(0, 300, 3))
+    bench = slave(original.config)
+    raw = log_of(original)
+    with pytest.raises(Doubtful):
+        bench.store.replica.append(raw)
+    assert bench.store.replica.append(raw) == len(raw)
+    assert bench.store.queues.bounds("t", 0) == (0, 300)
+
+
+def test_what_comes_otherwise_the_second_time_is_refused() -> None:
+    """It was the way that changed it; the master's own bytes are taken whenever they come."""
+    raw, bench = log_of(master(3)), slave()
+    with pytest.raises(Doubtful):
+        bench.store.replica.append(with_bit_flipped(raw, 90, 1))
+    for mask in (2, 4, 2):
+        with pytest.raises(RecordError) as refused:
+            bench.store.replica.append(with_bit_flipped(raw, 90, mask))
+        assert not isinstance(refused.value, Doubtful), "nothing asks at once for ever"
+    assert bench.store.replica.append(raw) == len(raw)
+    assert log_of(bench) == raw
+
+
+def test_bytes_that_no_record_follows_are_refused_however_often_they_come() -> None:
+    """Where they end nobody knows."""
+    raw, bench = log_of(master(1)), slave()
+    last = int(RecordBatch.scan(raw).sizes[:-1].sum())
+    for _ in range(3):
+        with pytest.raises(RecordError):
+            bench.store.replica.append(with_bit_flipped(raw, last + 4, 1)[bench.store.end_offset :])
+        assert bench.store.end_offset == last
+
+
 @pytest.mark.parametrize("at", [4, 8, 30, 90])
 def test_what_comes_before_damage_is_taken(at: int) -> None:
     """To the record, however much came at once; and it is told where the damage begins."""
@@ -164,8 +229,9 @@ def test_files_that_end_elsewhere_are_refused(segment_bytes: int) -> None:
     original.send("t", 0, b"x" * 250)
     original.send("t", 0, b"y" * 250)
     bench = slave(replace(SMALL, mapped_file_size_commit_log=segment_bytes))
-    with pytest.raises(RecordError, match="mapped_file_size_commit_log"):
-        bench.store.replica.append(log_of(original))
+    for _ in range(3):
+        with pytest.raises(RecordError, match="mapped_file_size_commit_log"):
+            bench.store.replica.append(log_of(original)[bench.store.end_offset :])
 
 
 def test_a_late_slave_begins_with_a_file_in_the_middle() -> None:
