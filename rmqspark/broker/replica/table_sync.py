@@ -4,8 +4,9 @@ They are not in the log, so a slave asks for them every few seconds, as RocketMQ
 may be that old when the master is gone. Left out: message request modes (there is no POP), the timer wheel's metrics,
 resets that a reader was not told of yet. A table that does not come leaves the one there was. Delays that the master
 delivered to where this log has not come yet are not taken for delivered, nor half messages for ended that ended there,
-nor topics for deleted that were deleted there; and none of it while this log may end otherwise than the master's.
-Nothing is taken of a broker of another name: addresses change hands, and this slave may be made the master just then.
+nor topics for deleted that were deleted there. Nothing at all is taken while this log may be another than the
+master's: one whose disk was lost, or put back, has other tables, and those here may be the only ones left. Nor of a
+broker of another name: addresses change hands, and this slave may be made the master just then.
 """
 
 from __future__ import annotations
@@ -89,7 +90,8 @@ class TableSync:
         """All tables once, of whoever is the master when it begins. Topics are on disk then: after a kill a start would
         have those whose messages it finds, with the queues that have some. Raises NotWritable."""
         master, known = self.master, self._tables.topics.version
-        if not master:
+        if not master or not self._may_follow:
+            self._word = None
             return
         try:
             ask = partial(_answer, await self._connected(master))
@@ -104,6 +106,11 @@ class TableSync:
             await self._take_accounts(ask, master)
         if self._tables.topics.version != known:
             await self._tables.save()
+
+    @property
+    def _may_follow(self) -> bool:
+        """An empty log is nobody else's, and an idle master may not have said yet that it has none, either."""
+        return self._is_copy() or self._replica.is_empty
 
     async def _take_accounts(self, ask: Ask, master: str) -> None:
         """The rest goes on without them: a stock master has none to give, and passwords take TLS."""

@@ -49,6 +49,8 @@ TABLES = {
     RequestCode.GET_BROKER_CONFIG: b"brokerRole=SYNC_MASTER\n",
 }
 
+_FIGURES = KVTable({"commitLogMinOffset": "0", "commitLogMaxOffset": "0"}).encode()
+
 
 class Master:
     """Answers a slave from TABLES. `heard` is what was asked, `on_ask` is told of it before that is answered."""
@@ -95,12 +97,14 @@ class Passwords:
         await ask(RequestCode.RMQ_ACCOUNTS, None)
 
 
-def sync_of(accounts: Passwords | None = None, *, store: StoreBench | None = None) -> tuple[TableSync, BrokerTables]:
-    """With a `store` that is the copy of the master's."""
+def sync_of(
+    accounts: Passwords | None = None, *, store: StoreBench | None = None, copies: list[bool] | None = None
+) -> tuple[TableSync, BrokerTables]:
+    """With a `store` that is the copy of the master's, as long as `copies` begins so."""
     clock, bench = ManualClock(), store or StoreBench()
     tables = BrokerTables(BrokerConfig(), MemoryFileSystem(), clock)
-    is_copy = store is not None
-    sync = TableSync("broker-a", tables, bench.store, lambda: is_copy, clock, OPEN, accounts)  # type: ignore[arg-type]
+    is_copy = [store is not None] if copies is None else copies
+    sync = TableSync("broker-a", tables, bench.store, lambda: is_copy[0], clock, OPEN, accounts)  # type: ignore[arg-type]
     return sync, tables
 
 
@@ -396,6 +400,31 @@ def test_another_master_whose_tables_are_empty_takes_no_offsets_away(monkeypatch
                 monkeypatch.setitem(TABLES, RequestCode.GET_ALL_CONSUMER_OFFSET, body.encode())
                 await sync.run_round()
             assert tables.offsets.committed("billing", "orders", 0) == 7
+            await sync.close()
+
+    asyncio.run(talk())
+
+
+def test_nothing_is_taken_of_a_master_whose_log_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that comes back without its disk has neither topics nor groups, and users of its settings alone: this slave,
+    which is to take its place, would be without them, too."""
+
+    async def talk() -> None:
+        async with a_master() as master:
+            bench = StoreBench()
+            bench.send("orders", 0, b"what this slave has")
+            monkeypatch.setitem(TABLES, RequestCode.GET_BROKER_RUNTIME_INFO, _FIGURES)
+            monkeypatch.setitem(TABLES, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, groups("billing"))
+            sync, tables = sync_of(passwords := Passwords(), store=bench, copies=(copies := [True]))
+            sync.master = master.address
+            await sync.run_round()
+            copies[0] = False
+            monkeypatch.setitem(TABLES, RequestCode.GET_ALL_TOPIC_CONFIG, topics("audit"))
+            monkeypatch.setitem(TABLES, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, groups("auditors"))
+            await sync.run_round()
+            assert {"orders", "audit"} & {config.topicName for config in tables.topics} == {"orders"}
+            assert {"billing", "auditors"} & {config.groupName for config in tables.groups} == {"billing"}
+            assert len(passwords.checked) == 1
             await sync.close()
 
     asyncio.run(talk())
