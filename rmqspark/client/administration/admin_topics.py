@@ -134,6 +134,11 @@ def masters(cluster: ClusterClient) -> list[str]:
     return registered_masters(cluster.cluster_info())
 
 
+def readable(cluster: ClusterClient) -> list[str]:
+    """The names of all brokers that are there, also of those of which only a slave is: that can be asked, too."""
+    return sorted(cluster.cluster_info().brokerAddrTable)
+
+
 def parse_perm(perm: str | int) -> int:
     """ "rw", "r", "w", "", in capitals too, or RocketMQ's number, as text too: 2 writes, 4 reads, 6 does both."""
     if isinstance(perm, int) or re.fullmatch(r"[0-9]", perm):

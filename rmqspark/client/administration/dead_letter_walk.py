@@ -10,7 +10,7 @@ from heapq import merge
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqspark.client.administration.admin_topics import masters
+from rmqspark.client.administration.admin_topics import readable
 from rmqspark.client.administration.dead_letters import CHUNK, RETRIES, dead_letter, queues_of, read_chunks, retries_of
 from rmqspark.client.administration.key_walk import within_bytes
 from rmqspark.client.cluster.silence import RollCall
@@ -56,7 +56,7 @@ def dead_letter_page(
         raise InvalidArgument(f"max_count is 1 or more, not {limit}.")
     roll = RollCall(cluster, on_silent)
     queues = queues_of(cluster, roll, group)
-    retries = retries_of(roll, masters(cluster), group) if queues else RETRIES
+    retries = retries_of(roll, readable(cluster), group) if queues else RETRIES
     places = dict(before or {})
     walks = {held.queue: _Walk(cluster, roll, held, retries, places.get(_name(held.queue))) for held in queues}
     in_order = merge(*walks.values(), key=_age, reverse=True)

@@ -11,7 +11,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rmqspark.client.administration.admin_topics import masters
+from rmqspark.client.administration.admin_topics import readable
 from rmqspark.client.administration.broker_admin import BrokerAdmin
 from rmqspark.client.administration.topics_described import bounds_in
 from rmqspark.client.cluster.broker_client import NO_GROUP
@@ -111,7 +111,7 @@ def queues_of(cluster: ClusterClient, roll: RollCall, group: str) -> list[DeadLe
 
 def _is_known(cluster: ClusterClient, roll: RollCall, group: str) -> bool:
     """Whether any broker knows the group: the first that does is enough."""
-    for name in masters(cluster):
+    for name in readable(cluster):
         with roll.hears(name):
             if BrokerAdmin(cluster.broker(name)).has_group(group):
                 return True

@@ -8,7 +8,7 @@ from collections import defaultdict
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqspark.client.administration.admin_topics import masters
+from rmqspark.client.administration.admin_topics import readable
 from rmqspark.client.administration.broker_admin import BrokerAdmin
 from rmqspark.client.administration.descriptions import GroupDescription, GroupMember, GroupQueue
 from rmqspark.client.administration.topics_described import bounds_in
@@ -69,7 +69,7 @@ class _Look:
     def __init__(self, cluster: ClusterClient, roll: RollCall) -> None:
         self._cluster = cluster
         self._roll = roll
-        self._masters = masters(cluster)
+        self._brokers = readable(cluster)
 
     def described(self, groups: Collection[str]) -> list[GroupDescription]:
         """Those that any broker knows."""
@@ -86,7 +86,7 @@ class _Look:
         ]
 
     def _pairs(self, groups: Iterable[str]) -> Iterable[tuple[str, str]]:
-        return product(self._masters, groups)
+        return product(self._brokers, groups)
 
     def _topics(self, groups: Iterable[str]) -> dict[str, list[str]]:
         """The topics that each has committed offsets of."""
@@ -109,7 +109,7 @@ class _Look:
 
     def _registered(self, groups: Collection[str]) -> set[str]:
         """Of what has committed nothing and reads not: what brokers know all the same."""
-        found = self._roll.ask(((name, None) for name in self._masters), lambda broker, _: _submit_names(broker))
+        found = self._roll.ask(((name, None) for name in self._brokers), lambda broker, _: _submit_names(broker))
         return {group for names in found.values() for group in names} & set(groups)
 
     def _queues(self, topics: Mapping[str, Collection[str]]) -> defaultdict[str, list[GroupQueue]]:

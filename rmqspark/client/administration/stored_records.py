@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqspark.client.administration.admin_messages import UNIQUE_MATCHES, check_is_message, not_found, stored_under
-from rmqspark.client.administration.admin_topics import masters
+from rmqspark.client.administration.admin_topics import readable
 from rmqspark.client.administration.broker_admin import BrokerAdmin
 from rmqspark.client.cluster.user_topics import user_topics
 from rmqspark.client.pulling.received import received
@@ -102,11 +102,11 @@ def find_record(cluster: ClusterClient, msg_id: str, topic: str | None, on_silen
 
 
 def with_unique_id(cluster: ClusterClient, topics: Iterable[str], unique_id: str, on_silent: OnSilent) -> list[Stored]:
-    """What the indexes of all masters know in these topics, oldest first, at most 32 of a broker and topic. A broker
+    """What the indexes of all brokers know in these topics, oldest first, at most 32 of a broker and topic. A broker
     that does not answer is told to `on_silent`, once, and left out."""
     silent: set[str] = set()
     found: list[Stored] = []
-    pairs = ((name, topic) for topic in dict.fromkeys(topics) for name in masters(cluster))
+    pairs = ((name, topic) for topic in dict.fromkeys(topics) for name in readable(cluster))
     while some := list(islice(pairs, _ASKED_TOGETHER)):
         asked = [(name, _ask(cluster, name, topic, unique_id)) for name, topic in some if name not in silent]
         for name, answer in asked:

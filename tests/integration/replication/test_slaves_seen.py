@@ -12,7 +12,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from typer.testing import CliRunner
 
-from rmqspark import AdminClient
+from rmqspark import AdminClient, Message, Producer, PullConsumer
 from rmqspark.admin.reads import cluster as reads
 from rmqspark.broker.config import BrokerConfig
 from rmqspark.cli.verbs import app
@@ -21,6 +21,10 @@ from rmqspark.client.administration.cluster_status import look
 from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.client.watching.rates import rates
 from rmqspark.client.watching.snapshots import take
+from rmqspark.model import MessageQueue
+from rmqspark.protocol.bodies.admin import ConsumerOffsetTable
+from rmqspark.protocol.codes import RequestCode
+from rmqspark.remoting.blocking import BlockingConnection
 from rmqspark.testing import cluster
 
 if TYPE_CHECKING:
@@ -126,6 +130,40 @@ def test_a_slave_that_is_registered_and_follows_nobody() -> None:
         assert (code, problem["subject"]) == (1, "slave 1 of broker-a")
         assert problem["problem"] == "does not follow its master"
         assert rmq(mq, "cluster", "health")[0] == 1
+
+
+def test_groups_and_messages_are_seen_while_only_a_slave_is_there() -> None:
+    """How far groups are, and what is found by its id, the slave says, too: nobody is told that there is nothing."""
+    with replicated() as mq:
+        queue = MessageQueue("orders", "broker-a", 0)
+        with AdminClient(mq.namesrv) as admin:
+            admin.create_topic("orders", queues=1)
+        with Producer(mq.namesrv) as producer:
+            sent = producer.send(Message("orders", b"one"))
+        with PullConsumer(mq.namesrv, group="billing") as consumer:
+            consumer.assign([queue])
+            consumer.commit({queue: 0})
+        slave = mq.brokers["broker-a-1"]
+        wait_until(lambda: committed_at(slave, "billing", queue) == 0, "the slave has heard of the group")
+        mq.stop_broker("broker-a")
+        code, told = rmq(mq, "group", "list", "--json")
+        (group,) = json.loads(told)
+        assert (code, group["group"], group["lag"]) == (0, "billing", 1)
+        assert rmq(mq, "check", "lag", "--warn", "1", "--crit", "9")[0] == 1
+        code, told = rmq(mq, "group", "describe", "billing")
+        assert (code, "broker-a" in told) == (0, True)
+        assert rmq(mq, "message", "get", sent.msg_id)[0] == 0
+        assert rmq(mq, "group", "delete", "billing", "--yes")[0] == 1
+
+
+def committed_at(address: str, group: str, queue: MessageQueue) -> int | None:
+    """What this very broker knows."""
+    connection = BlockingConnection(address)
+    try:
+        answer = connection.call(RequestCode.GET_ALL_CONSUMER_OFFSET, timeout_ms=10_000).raise_for_code()
+    finally:
+        connection.close()
+    return ConsumerOffsetTable.decode(answer.body).offsetTable.get(f"{queue.topic}@{group}", {}).get(queue.queue_id)
 
 
 def test_one_broker_is_asked_alone() -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqspark.client.administration.admin_access import update_user
+from rmqspark.client.administration.admin_groups import delete_group
 from rmqspark.client.administration.admin_topics import delete_topic
 from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.errors import Busy, NotWritable
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 A, B = "broker-a", "broker-b"
 ASKED_BROKERS, ASKED_ROUTE = expect(RequestCode.GET_BROKER_CLUSTER_INFO), expect(RequestCode.GET_ROUTEINFO_BY_TOPIC)
+HAS_GROUP = expect(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG)
 UPDATE_USER = expect(RequestCode.AUTH_UPDATE_USER)
 
 
@@ -55,3 +57,13 @@ def test_a_topic_stays_whose_master_would_bring_it_back() -> None:
         pytest.raises(NotWritable, match=f"'orders' is on {B}, too, where only a slave is"),
     ):
         delete_topic(cluster, "orders")
+
+
+def test_a_group_stays_whose_master_would_bring_it_back() -> None:
+    """It is deleted nowhere, and not only where a master is."""
+    a, b = playing(HAS_GROUP, answer(body=b"{}")), playing(HAS_GROUP, answer(body=b"{}"))
+    with (
+        client(a, b, ASKED_BROKERS, b_id=1) as cluster,
+        pytest.raises(NotWritable, match=f"'billing' is on {B}, too, where only a slave is"),
+    ):
+        delete_group(cluster, "billing")
