@@ -342,6 +342,26 @@ def test_a_forked_process_reads_on_by_itself(mq: LocalCluster, topic: str) -> No
         assert [message.body for message in found] == [b"second"]
 
 
+def test_a_forked_process_holds_no_connection_of_its_parent(mq: LocalCluster, topic: str) -> None:
+    """Else brokers would not notice that this was killed, and keep its queues for it, while the other one lives."""
+    with PullConsumer(mq.namesrv) as consumer:
+        consumer.assign(consumer.queues(topic))
+        consumer.poll(0)
+        slots = consumer._cluster._connections._slots.values()
+        ours = [slot.live._socket.fileno() for slot in slots if slot.live is not None]
+
+        def look() -> bytes:
+            for each in ours:
+                with suppress(OSError):
+                    os.fstat(each)
+                    return b"open"
+            return b"closed"
+
+        assert in_a_fork(look) == b"closed"
+        send(mq, topic, b"first")
+        assert [message.body for message in poll_all(consumer, 1)] == [b"first"]
+
+
 def test_a_forked_process_waits_for_no_thread_of_its_parent(mq: LocalCluster, topic: str) -> None:
     """Whatever these were at when it was forked, and whichever locks they had: there they are let go of, here never."""
     with Producer(mq.namesrv) as producer, ExitStack() as held:
