@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING
 from rmqspark.client.arguments import takes_what_it_says
 from rmqspark.client.closing import ClosedByWith
 from rmqspark.client.cluster.cluster_client import ClusterClient
-from rmqspark.client.pushing.accepted import MOST_IN_A_BATCH, MOST_THREADS, between, checked_strategy, checked_times
+from rmqspark.client.pushing.accepted import (
+    MOST_IN_A_BATCH,
+    MOST_THREADS,
+    between,
+    checked_listener,
+    checked_strategy,
+    checked_times,
+)
 from rmqspark.client.pushing.broker_requests import BrokerRequests
 from rmqspark.client.pushing.config import PushConfig
 from rmqspark.client.pushing.inspection import Inspection
@@ -35,18 +42,16 @@ from rmqspark.rebalance.strategies import Strategy  # noqa: TC001 - takes_what_i
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Self, TypeAlias
+    from typing import Self
 
+    from rmqspark.client.pushing.accepted import Call
     from rmqspark.client.pushing.offsets import Offsets
     from rmqspark.client.pushing.workers import Consumes
     from rmqspark.clock import Clock
     from rmqspark.entropy import Entropy
     from rmqspark.errors import RmqError
     from rmqspark.message_queue import MessageQueue
-    from rmqspark.model import ReceivedMessage
     from rmqspark.remoting.access import Access
-
-    Call: TypeAlias = Callable[[list[ReceivedMessage]], object]
 
 FIRST_LOOK_S = 10.0
 JOIN_S = 1.0
@@ -98,7 +103,7 @@ class PushConsumer(ClosedByWith):
         threads = between("consume_threads", consume_threads, 1, MOST_THREADS)
         batch_size = consume_message_batch_max_size
         size = 1 if batch_size is None else between("consume_message_batch_max_size", batch_size, 1, MOST_IN_A_BATCH)
-        call: Call = listener if batch_size is not None else lambda messages: listener(messages[0])
+        call = checked_listener(listener, takes_list=batch_size is not None)
         start, strategy = ConsumeFrom.parse(consume_from), checked_strategy(allocate_strategy)
         config = config or PushConfig()
         self._cluster = cluster = ClusterClient(

@@ -2,15 +2,46 @@
 
 from __future__ import annotations
 
-from typing import Final
+import inspect
+from types import AsyncGeneratorType, CoroutineType, GeneratorType
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from rmqspark.errors import InvalidArgument
 from rmqspark.rebalance.strategies import NAMES, Strategy, read_strategy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rmqspark.model import ReceivedMessage
+
+    Call: TypeAlias = Callable[[list[ReceivedMessage]], object]
 
 MOST_THREADS: Final = 1_000  # RocketMQ's bounds, as those of batches
 MOST_IN_A_BATCH: Final = 1_024
 _RETRIES: Final = 16  # RocketMQ's for -1, where messages are consumed in any order
 _WITHOUT_END: Final = (1 << 31) - 1  # and in order
+_NOT_BEGUN: Final = (CoroutineType, GeneratorType, AsyncGeneratorType)
+_MAKERS: Final = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
+_HAVE_IT_RUN: Final = (
+    "Have it run to its end: listener=lambda message: asyncio.run_coroutine_threadsafe(handle(message), loop).result()."
+)
+
+
+def checked_listener(listener: Callable[..., object], *, takes_list: bool) -> Call:
+    """What calls it with a batch. InvalidArgument for an `async def`, or one with `yield`: a call of it returns with
+    nothing done, and that would be taken for consumed. One that hides behind another function fails when called."""
+    if any(makes(each) for makes in _MAKERS for each in (listener, getattr(listener, "__call__", None))):  # noqa: B004
+        raise InvalidArgument(f"listener is {listener!r:.80}, whose calls do nothing by themselves.", hint=_HAVE_IT_RUN)
+    take: Call = listener if takes_list else lambda messages: listener(messages[0])
+
+    def call(messages: list[ReceivedMessage]) -> None:
+        outcome = take(messages)
+        if isinstance(outcome, _NOT_BEGUN):
+            if isinstance(outcome, CoroutineType):
+                outcome.close()  # or Python warns that nobody has awaited it
+            raise InvalidArgument(f"The listener has done nothing: it returned {outcome!r:.80}.", hint=_HAVE_IT_RUN)
+
+    return call
 
 
 def between(name: str, value: int, lowest: int, highest: int) -> int:

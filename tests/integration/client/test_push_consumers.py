@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -290,15 +291,50 @@ def test_offsets_of_a_file_that_is_none(mq: LocalCluster, tmp_path: Path) -> Non
         PushConsumer(mq.namesrv, "all", listener=print, broadcasting=True, config=config)
 
 
+async def consume_later(message: ReceivedMessage) -> None:
+    """Does nothing, unless it is awaited."""
+
+
+def consume_piecemeal(message: ReceivedMessage) -> Iterator[ReceivedMessage]:
+    """Does nothing, unless it is gone through."""
+    yield message
+
+
+class Later:
+    async def __call__(self, message: ReceivedMessage) -> None:
+        """Does nothing, unless it is awaited."""
+
+
+@pytest.mark.parametrize("later", [consume_later, consume_piecemeal])
+def test_what_a_listener_has_not_begun_with_is_not_consumed(
+    mq: LocalCluster, topic: str, producer: Producer, caplog: pytest.LogCaptureFixture, later: Any
+) -> None:
+    """Though it returned: what it returned would have to run yet."""
+    heard = Listener()
+
+    def listen(message: ReceivedMessage) -> object:
+        return later(message) if message.reconsume_times == 0 else heard(message)
+
+    with PushConsumer(mq.namesrv, f"later-{topic}", listener=listen) as consumer:
+        consumer.subscribe(topic)
+        send(producer, topic, 1)
+        assert heard.wait(1) == ["0"]
+    assert "The listener has done nothing: it returned" in caplog.text
+
+
 def test_what_no_consumer_takes(mq: LocalCluster) -> None:
     """Mistakes show when they are made, by their names."""
 
     def made(**options: Any) -> PushConsumer:
         return PushConsumer(mq.namesrv, **{"group": "g", "listener": print, **options})
 
-    for options, complaint in [
+    mistakes: list[tuple[dict[str, Any], str]] = [
         ({"group": ""}, "group"),
         ({"listener": "print"}, "listener is 'print', but must be a function"),
+        ({"listener": consume_later}, "listener is <function consume_later at .*>, whose calls do nothing"),
+        ({"listener": partial(consume_later)}, "asyncio.run_coroutine_threadsafe"),
+        ({"listener": Later()}, "do nothing by themselves"),
+        ({"listener": consume_piecemeal}, "do nothing by themselves"),
         ({"consume_threads": 0}, "consume_threads is 1 to 1000, not 0"),
         ({"consume_message_batch_max_size": 2000}, "consume_message_batch_max_size is 1 to 1024"),
         ({"max_reconsume_times": -2}, "max_reconsume_times"),
@@ -307,7 +343,8 @@ def test_what_no_consumer_takes(mq: LocalCluster) -> None:
         ({"allocate_strategy": "randomly"}, "allocate_strategy cannot be 'randomly': one of averagely"),
         ({"allocate_strategy": Strategy("randomly")}, "allocate_strategy is 'randomly', but must be one of: averagely"),
         ({"allocate_strategy": "machine-room-nearby:EAST"}, "what its client id begins with"),
-    ]:
+    ]
+    for options, complaint in mistakes:
         with pytest.raises(InvalidArgument, match=complaint):
             made(**options)
     with made() as consumer:
