@@ -140,6 +140,7 @@ class _Link:
         self._connection: AsyncConnection | None = None
         self._is_up: bool | None = None  # None: not tried yet
         self._is_away = False  # when it was tried last
+        self._trouble = ""  # what the log has heard
         self._done = 0  # of those wanted, how many are carried out
         self._progress = asyncio.Condition()
 
@@ -157,13 +158,15 @@ class _Link:
             await self._call_register()
         except (RmqError, MemoryError) as error:
             await self._hang_up()
-            if self._is_up is not False:
-                log.warning("not registered, trying on", namesrv=self._address, reason=_reason(error))
+            if (trouble := _reason(error)) != self._trouble:  # who was away and is back may refuse
+                log.warning("not registered, trying on", namesrv=self._address, reason=trouble)
+            self._trouble = trouble
             self._is_up = False
             self._is_away = is_away(error)
         else:
             if not self._is_up:
                 log.info("registered", namesrv=self._address, broker=self._identify().broker_name)
+            self._trouble = ""
             self._is_up = True
         async with self._progress:
             self._done = wanted

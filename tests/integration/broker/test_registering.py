@@ -125,3 +125,38 @@ def test_a_broker_outlives_a_registration_that_there_is_no_memory_for() -> None:
     with capture_logs() as logs:
         asyncio.run(scenario())
     assert [entry["event"] for entry in logs if "namesrv" in entry] == ["not registered, trying on", "registered"]
+
+
+def test_a_name_server_that_refuses_after_it_was_away_is_told_of() -> None:
+    """Else the log of a broker that nobody finds says for ever that nothing answers, though its keys are wrong."""
+    refused = asyncio.Event()
+
+    def register(_: Any) -> Reply:
+        refused.set()
+        raise NoPermission("no such user")
+
+    async def scenario() -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        address = f"127.0.0.1:{port}"
+        registrar = Registrar([address], lambda: IDENTITY, RegisterBrokerBody, period_ms=10, timeout_ms=3_000)
+        async with asyncio.TaskGroup() as tasks:
+            await registrar.start(tasks)  # nobody listens
+            routes = {
+                RequestCode.REGISTER_BROKER: Route(RegisterBrokerRequestHeader, register),
+                RequestCode.UNREGISTER_BROKER: Route(None, lambda _: Reply()),
+            }
+            async with RemotingServer(Router([routes]), host="127.0.0.1", port=port, limits=Limits()):
+                for _ in range(2):  # the second time it is no news
+                    refused.clear()
+                    await refused.wait()
+                await registrar.registered()
+                await registrar.stop()
+
+    with capture_logs() as logs:
+        asyncio.run(scenario())
+    reasons = [entry["reason"] for entry in logs if entry["event"] == "not registered, trying on"]
+    assert len(reasons) == 2
+    assert "Nothing answers" in reasons[0]
+    assert reasons[1].startswith("no such user")
