@@ -16,7 +16,7 @@ from rmqspark.errors import RmqError
 from rmqspark.remoting.address import format_address
 from rmqspark.remoting.tls.session import TLS_HANDSHAKE
 from rmqspark.remoting.tls.words import told
-from rmqspark.replication.acks import SlaveProgress
+from rmqspark.replication.acks import NOTHING, SlaveProgress
 from rmqspark.replication.hello import (
     GREETING,
     HELLO_HEAD_BYTES,
@@ -110,7 +110,7 @@ class Admission:
     async def admit(self, stream: Stream, host: str, port: int) -> SlaveProgress:
         """Who it is. Raises Refused, FrameError, and what a broken connection does."""
         slave = await self._known(stream, host, port)
-        self._told.forget((host, reason) for reason in REASONS)
+        self._told.forget((host, reason) for reason in (STRANGER, NO_TLS, NO_PROOF))
         return slave
 
     def refuse(self, host: str, refusal: Refused) -> None:
@@ -119,6 +119,15 @@ class Admission:
         self.refused[refusal.reason] += 1
         if self._told.is_news((host, refusal.reason)):
             log.warning("refused to send the log", host=host, reason=str(refusal))
+
+    def hang_up(self, slave: SlaveProgress, host: str, refusal: Refused) -> None:
+        """Notes it of one that was admitted, which does not stop trying either: the log hears of it again where it had
+        followed in between."""
+        if slave.acked_offset != NOTHING:
+            self._told.forget([(host, refusal.reason)])
+        self.refused[refusal.reason] += 1
+        if self._told.is_news((host, refusal.reason)):
+            log.warning("hung up on a slave", slave=slave.address, reason=str(refusal))
 
     async def _known(self, stream: Stream, host: str, port: int) -> SlaveProgress:
         address = format_address(host, port)

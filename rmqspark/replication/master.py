@@ -114,14 +114,10 @@ class Master:
         try:
             slave = await self._known(stream, host, port)
             if slave is not None:
-                await self._serve(slave, stream)
+                await self._serve_until_refused(slave, host, stream)
         except* (OSError, EOFError) as ended:
             reason = str(ended.exceptions[0]) or "it said nothing for too long"
             log.info("a slave's connection ended", slave=address, reason=reason)
-        except* RmqError as error:
-            first = error.exceptions[0]
-            self.admission.refused[first.reason if isinstance(first, Refused) else PROTOCOL] += 1
-            log.warning("hung up on a slave", slave=address, reason=str(first))
         finally:
             stream.close()
 
@@ -132,14 +128,18 @@ class Master:
                 raise Refused(STRANGER, f"{_MOST_CONNECTIONS} connections are open already.")
             return await self.admission.admit(stream, host, port)
         except RmqError as error:
-            refusal = error if isinstance(error, Refused) else Refused(PROTOCOL, error.message, error.hint)
-            self.admission.refuse(host, refusal)
+            self.admission.refuse(host, _refusal(error))
             return None
+
+    async def _serve_until_refused(self, slave: SlaveProgress, host: str, stream: Stream) -> None:
+        try:
+            await self._serve(slave, stream)
+        except* RmqError as errors:
+            self.admission.hang_up(slave, host, _refusal(errors.exceptions[0]))
 
     async def _serve(self, slave: SlaveProgress, stream: Stream) -> None:
         wake = self._wakes[slave] = asyncio.Event()
         self.slaves.add(slave)
-        log.info("a slave connected", slave=slave.address, who=slave.identity)
         try:
             async with asyncio.TaskGroup() as both:
                 both.create_task(self._hear(slave, stream, wake))
@@ -167,6 +167,7 @@ class Master:
     def _note(self, slave: SlaveProgress, offset: int) -> None:
         if not slave.has_begun:
             slave.begin(self._place_to_begin(offset))
+            log.info("a slave connected", slave=slave.address, who=slave.identity)
             return
         slave.ack(offset)
         self._on_ack()
@@ -224,3 +225,8 @@ class Master:
             raise FrameError(f"The log from {offset} on cannot be read: {error}") from error
         stream.write(transfer_head(offset, size) + data)
         slave.sent(size)
+
+
+def _refusal(error: Exception) -> Refused:
+    """What a slave is refused for, with the kind that it counts as."""
+    return error if isinstance(error, Refused) else Refused(PROTOCOL, str(error))

@@ -474,6 +474,24 @@ async def test_a_forged_report_ends_the_connection_and_counts_for_nothing(words:
 
 
 @on_loop
+async def test_who_is_hung_up_on_again_and_again_is_told_of_once() -> None:
+    """A slave that speaks otherwise, or has more than its master, tries every few seconds for as long as it runs."""
+    fresh, copy = filled(1), filled(12)
+    with capture_logs() as logs:
+        async with serving(fresh) as master:
+            for tries in range(1, 4):
+                reader, writer = await asyncio.open_connection("127.0.0.1", master.port)
+                writer.write(report(copy.store.end_offset))
+                with suppress(ConnectionResetError):
+                    assert await reader.read(100) == b""
+                await until(lambda tries=tries: master.admission.refused[PROTOCOL] == tries)
+                writer.close()
+            async with following(StoreBench(), master.port):
+                await until(lambda: master.slaves.confirmed_by(1) == fresh.store.end_offset)
+    assert [entry["event"] for entry in logs if "slave" in entry][:2] == ["hung up on a slave", "a slave connected"]
+
+
+@on_loop
 async def test_who_says_nothing_is_not_kept() -> None:
     """A connection that never reports is ended after a while; another that does is served meanwhile."""
     original, copy = filled(2), StoreBench()
