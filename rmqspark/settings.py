@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from rmqspark.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 ENVIRONMENT_PREFIX = "RMQ_"
 _SLIP = 0.9  # so alike (difflib's ratio) that nobody else would call a variable of theirs so
@@ -30,6 +30,7 @@ MAX_INT64 = (1 << 63) - 1
 HIDDEN = "***"
 _NAMES = {bool: "true or false", int: "a whole number", str: "a text"}
 _OPENS_TOML = ('"', "'", "[", "{")  # no value of RocketMQ's begins so, but for those that are JSON
+_DOTTED = "tls"  # how those of RocketMQ's names begin that have dots in them
 _Settings = TypeVar("_Settings")
 
 
@@ -155,7 +156,7 @@ def parse_file(text: str) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as toml_error:
         return _parse_properties(text, toml_error)
     values: dict[str, Any] = {}
-    for key, value in document.items():
+    for key, value in _with_dotted_keys(document):
         if (name := snake_case(key)) in values:
             raise InvalidArgument(f"Setting {name} stands there twice, in two spellings.", hint=f"Leave {key} out.")
         values[name] = value
@@ -286,6 +287,15 @@ def _to_bool(value: Any) -> bool:
     if word in ("true", "false"):
         return word == "true"
     raise ValueError(value)
+
+
+def _with_dotted_keys(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    """RocketMQ's `tls.enable=true` is TOML, too, where all other lines of the file are: a key of the table `tls`."""
+    for key, value in table.items():
+        if isinstance(value, dict) and (before or key == _DOTTED):
+            yield from _with_dotted_keys(value, f"{before}{key}.")
+        else:
+            yield before + key, value
 
 
 def _parse_properties(text: str, toml_error: tomllib.TOMLDecodeError) -> dict[str, Any]:

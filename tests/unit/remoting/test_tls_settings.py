@@ -69,6 +69,15 @@ def test_rocketmqs_lines_are_understood() -> None:
     assert load(NamesrvConfig, file=parse_file(lines)).tls_serving == TlsServing("/c", "/k", enforcing=True)
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["listenPort=10911\ntls.enable=true\n", 'tls.enable = true\ntls.server.certPath = "/c"', "[tls]\nenable = true"],
+)
+def test_rocketmqs_names_are_understood_where_a_file_is_toml(text: str) -> None:
+    """A broker.conf of numbers and switches alone is TOML, to which a name with dots is one in a table."""
+    assert load(BrokerConfig, file=parse_file(text)).tls_enable
+
+
 def test_a_broker_calls_others_as_it_is_told() -> None:
     """Without TLS by default; with it, servers are verified unless that is switched off."""
     assert BrokerConfig(tls_client_trust_cert_path="ca.pem").access == Access()
