@@ -1,4 +1,5 @@
-"""Whether the brokers of `rmq up` reach the name server beside them: by their settings, and by what came of it."""
+"""Whether the brokers of `rmq up` reach the name server beside them, by their settings, and by what came of it; and
+which are not among them."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from rmqspark.remoting.address import is_loopback
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     from rmqspark.broker.config import BrokerConfig
     from rmqspark.cli.servers.setting_flags import Sources
@@ -69,3 +71,22 @@ def tell_of_unknown(namesrv: NameServer, brokers: Iterable[str]) -> None:
                 "above says why; it goes on trying.",
                 file=sys.stderr,
             )
+
+
+def tell_of_unserved(store: Path, names: Iterable[str], served: int) -> None:
+    """Of the stores of brokers so called, in that order, those behind the first `served`: left by a start with more of
+    them. Their part of each topic would be missed without a word, for no name server knows of them."""
+    for count, name in enumerate(names, start=1):
+        if count > served and (store / name / "commitlog").is_dir() and not _is_served_otherwise(store / name):
+            print(
+                f"{store / name} is the store of a broker, too, and is not served: nobody can read what is in it. "
+                f"With --brokers {count} it is.",
+                file=sys.stderr,
+            )
+
+
+def _is_served_otherwise(directory: Path) -> bool:
+    from rmqspark.store.inspection.store import is_in_use
+    from rmqspark.store.posix_files import PosixFileSystem
+
+    return is_in_use(PosixFileSystem(directory))

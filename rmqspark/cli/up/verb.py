@@ -32,7 +32,7 @@ from rmqspark.cli.servers.setting_flags import (
 from rmqspark.cli.terminal.credentials import use_tls
 from rmqspark.cli.up.admin_order import AdminOrder
 from rmqspark.cli.up.admin_wanted import wanted
-from rmqspark.cli.up.beside import check_they_can_talk, tell_of_unknown, without_clients_switch
+from rmqspark.cli.up.beside import check_they_can_talk, tell_of_unknown, tell_of_unserved, without_clients_switch
 from rmqspark.cli.up.endpoints import ENDPOINTS, announced, claimed, write_endpoints
 from rmqspark.cli.up.greeting import Running, broker_name, greet, say_what_to_try
 from rmqspark.errors import InvalidArgument, StoreError
@@ -211,6 +211,7 @@ async def _open(
     sample = Sample(address, store / "demo") if demo else None
     greet(address, running(), store)
     tell_of_unknown(namesrv, [broker.name for broker in running()])
+    tell_of_unserved(store, map(broker_name, range(_MOST_BROKERS)), len(running()))
     await admin.ready()
     with announced(store / ENDPOINTS, _endpoints(namesrv, running(), admin)):
         say_what_to_try(address, admin.url, sample.lines if sample else ())

@@ -271,6 +271,24 @@ def test_a_start_below_the_watermark_says_so_at_once(processes: Any) -> None:
     assert processes.run("topic", "list", "--namesrv", server.namesrv).code == 0
 
 
+def test_a_store_that_a_start_with_fewer_brokers_leaves_out_is_told(processes: Any) -> None:
+    """Half of each topic is in it. One that a broker serves by itself is none of these."""
+    both = processes.up("--brokers", "2")
+    with AdminClient(both.namesrv) as admin, Producer(both.namesrv) as producer:
+        admin.create_topic("t", queues=1)
+        for queue in admin.queues("t"):
+            producer.send(Message("t", b"x"), queue=queue)
+    both.end(signal.SIGTERM)
+    assert "is not served" not in processes.errors
+    processes.up().end(signal.SIGTERM)
+    told = "store/broker-b is the store of a broker, too, and is not served: nobody can read what is in it. With --brok"
+    assert processes.errors.count(told) == 1
+    alone = ("broker", "--name", "broker-b", "--store", "store/broker-b", "--port", "0", "--namesrv", "127.0.0.1:9")
+    processes.serve(*alone)
+    processes.up()
+    assert processes.errors.count(told) == 1
+
+
 def test_a_log_level_that_is_none_is_refused(processes: Any) -> None:
     """RMQ_LOG_LEVEL takes the usual five words."""
     outcome = processes.run("namesrv", "--port", "0", RMQ_LOG_LEVEL="loud")
