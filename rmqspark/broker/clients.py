@@ -33,6 +33,7 @@ class ConsumerGroup(OnlineGroup):
     message_model: str = ""
     consume_from_where: str = ""
     subscriptions: dict[str, SubscriptionData] = field(default_factory=dict)  # by topic
+    strategies: dict[str, str] = field(default_factory=dict)  # by client id, of queries that share the group
 
     @property
     def broadcasts(self) -> bool:
@@ -44,6 +45,13 @@ class ConsumerGroup(OnlineGroup):
     def client_ids(self) -> list[str]:
         """Every client once, in the order they came."""
         return list(dict.fromkeys(member.client_id for member in self.members.values()))
+
+    def divided_by(self, client_id: str, strategy: str) -> list[str]:
+        """All strategies by which members divide the group's queues, as they say, this one by `strategy`."""
+        online = self.client_ids()
+        known = self.strategies | {client_id: strategy}
+        self.strategies = {each: known[each] for each in online if each in known}
+        return sorted(set(self.strategies.values()))
 
     def merged(self, subscriptions: Sequence[SubscriptionData]) -> dict[str, SubscriptionData]:
         """What the group subscribes to when it says this; an older subVersion does not replace a newer one."""
@@ -78,6 +86,11 @@ class ClientRegistry:
 
     def consumer_group(self, group: str) -> ConsumerGroup | None:
         return self._consumers.get(group)
+
+    def divided_by(self, group: str, client_id: str, strategy: str) -> list[str]:
+        """How the members of a group divide its queues, one of them by `strategy`, as far as they are online."""
+        known = self._consumers.get(group)
+        return [] if known is None else known.divided_by(client_id, strategy)
 
     def consumer_groups(self) -> list[ConsumerGroup]:
         """Those that are online."""

@@ -165,7 +165,7 @@ def _about_reads(given: Given, parts: Parts) -> Iterator[Routes]:
     yield ConsumerOffsetHandlers(config, store, tables, parts.leases, given.clock).routes()
     yield parts.heartbeats.routes()
     yield LockHandlers(config, tables.locks, tables.topics, tables.groups, given.clock).routes()
-    yield LeaseHandlers(parts.leases, tables.locks.lease_ms, parts.coordination.meet).routes()
+    yield LeaseHandlers(parts.leases, tables.locks.lease_ms, parts.coordination.meet, parts.clients.divided_by).routes()
 
 
 def _about_administration(given: Given, parts: Parts) -> Iterator[Routes]:

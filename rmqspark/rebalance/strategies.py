@@ -43,6 +43,12 @@ class Strategy:
             return machine_room(member, queues, members, self.rooms)
         return _BY_NAME[self.name](member, queues, members)
 
+    @property
+    def word(self) -> str:
+        """The same for all who divide queues alike: they may live in different rooms, but not read different ones."""
+        rooms = sorted(self.rooms) if self.name == "machine-room" else ()
+        return ":".join(filter(None, (self.name, ",".join(rooms))))
+
     def leaves_all(self, queues: Iterable[MessageQueue]) -> bool:
         """Whether none of the queues is ever anybody's share: machine-room, and none is in the rooms it names."""
         return self.name == "machine-room" and not any(_is_in(queue, self.rooms) for queue in queues)

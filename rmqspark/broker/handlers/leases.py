@@ -5,11 +5,16 @@ of a request happens at once: what is released is committed before anybody else 
 told the group's offset of that moment. Nothing happens where a later run of the query has one of the queues. A lease
 that was given or given up, and what was committed, is on disk before it is answered, also to who asks again after an
 error; renewals alone are not written at all.
+
+Each member computes its own share, so members that divide by different strategies leave queues to nobody. They say by
+which they go, and all of them are told where these differ.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+import structlog
 
 from rmqspark.protocol.bodies.client import GroupLeasesAnswerBody, GroupLeasesBody
 from rmqspark.protocol.codes import RequestCode
@@ -17,6 +22,7 @@ from rmqspark.protocol.headers.consume import GroupLeasesRequestHeader
 from rmqspark.protocol.names import check_broker_name, check_client_id
 from rmqspark.remoting.reply import Reply, reply_after
 from rmqspark.remoting.router import Route, Routes
+from rmqspark.told_once import ToldOnce
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -24,15 +30,28 @@ if TYPE_CHECKING:
     from rmqspark.broker.shared_groups.group_leases import GroupLeases
     from rmqspark.remoting.request import Request
 
+_LONGEST_STRATEGY: Final = 255  # of what is compared
+
+log = structlog.get_logger("rmqspark.broker")
+
 
 class LeaseHandlers:
     """Leases queues to the members of known and new groups; a lease that is not renewed lasts `lease_ms`. `meet` raises
-    for a coordinator that is no broker of the cluster: nobody could be asked what it has decided."""
+    for a coordinator that is no broker of the cluster: nobody could be asked what it has decided. `divided_by` takes
+    group, member and its strategy, and gives the strategies of all members."""
 
-    def __init__(self, leases: GroupLeases, lease_ms: int, meet: Callable[[str], Awaitable[None]]) -> None:
+    def __init__(
+        self,
+        leases: GroupLeases,
+        lease_ms: int,
+        meet: Callable[[str], Awaitable[None]],
+        divided_by: Callable[[str, str, str], list[str]],
+    ) -> None:
         self._leases = leases
         self._lease_ms = lease_ms
         self._meet = meet
+        self._divided_by = divided_by
+        self._told: ToldOnce[str] = ToldOnce(log, "groups whose members divide their queues differently")
 
     def routes(self) -> Routes:
         return {RequestCode.RMQ_GROUP_LEASES: Route(GroupLeasesRequestHeader, self.leases)}
@@ -53,5 +72,22 @@ class LeaseHandlers:
         held = leases.keep(group, member, run, body.keep, coordinator)
         leases.release(group, member, run, body.release)
         held += leases.take(group, member, run, body.take)
-        reply = Reply(body=GroupLeasesAnswerBody(self._lease_ms, held, run).encode())
+        strategies = self._different_strategies(group, member, header.strategy)
+        reply = Reply(body=GroupLeasesAnswerBody(self._lease_ms, held, run, strategies).encode())
         return reply if leases.is_safe else reply_after(leases.make_safe, reply)
+
+    def _different_strategies(self, group: str, member: str, strategy: str | None) -> list[str] | None:
+        """Those of all members, if they are several; None where this one does not say how it divides the queues."""
+        if strategy is None:
+            return None
+        strategies = self._divided_by(group, member, strategy[:_LONGEST_STRATEGY])
+        if len(strategies) < 2:
+            return None
+        if self._told.is_news(group):
+            log.warning(
+                "members of a group divide its queues differently: some may be nobody's",
+                group=group,
+                client=member,
+                strategies=strategies,
+            )
+        return strategies

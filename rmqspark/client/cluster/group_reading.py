@@ -42,18 +42,22 @@ NO_OFFSET = -1
 @dataclass
 class Member:
     """One run of a query that is a member of a group. `runs`: by broker name, the number that this broker has given the
-    run with its first answer."""
+    run with its first answer. `strategy`: how it divides the group's queues, in a word that is the same for all who
+    divide them alike."""
 
     group: str
     client_id: str
     runs: dict[str, int] = field(default_factory=dict)
+    strategy: str | None = None
 
 
 class Leases(NamedTuple):
-    """What a broker grants; a lease that is not renewed lasts `lease_ms`."""
+    """What a broker grants; a lease that is not renewed lasts `lease_ms`. `strategies`: how the members divide the
+    queues, where they do it in several ways."""
 
     lease_ms: int
     granted: dict[MessageQueue, Grant]
+    strategies: tuple[str, ...] = ()
 
 
 def pending_resets(
@@ -73,7 +77,7 @@ def lease(broker: BrokerClient, member: Member, steps: Steps) -> Future[Leases]:
     """RMQ_GROUP_LEASES: the part of these steps that is about queues of this broker. A position below 0 is not
     committed. The group exists from then on. LeaseLost where a later run of the query has one of the queues."""
     here = broker.name
-    header = GroupLeasesRequestHeader(member.group, member.client_id, member.runs.get(here))
+    header = GroupLeasesRequestHeader(member.group, member.client_id, member.runs.get(here), strategy=member.strategy)
     body = leases_body(here, steps).encode()
     answer = broker.submit(RequestCode.RMQ_GROUP_LEASES, header, body, timeout_ms=LEASES_TIMEOUT_MS)
 
@@ -100,7 +104,7 @@ def leases_body(broker_name: str, steps: Steps) -> GroupLeasesBody:
 
 def leases_of(told: GroupLeasesAnswerBody) -> Leases:
     """What an answer grants."""
-    return Leases(told.leaseMs, {_queue(each): _grant(each) for each in told.held})
+    return Leases(told.leaseMs, {_queue(each): _grant(each) for each in told.held}, tuple(told.strategies or ()))
 
 
 def committed_offsets(

@@ -123,11 +123,13 @@ class GroupLeasesBody(Body):
 
 class GroupLeasesAnswerBody(Body):
     """Answers RMQ_GROUP_LEASES: of `keep` and `take`, those that were the client's; a lease not renewed lasts
-    `leaseMs`. `run` is the number of the client's run."""
+    `leaseMs`. `run` is the number of the client's run. `strategies` are those by which the members of the group divide
+    its queues, where these are several."""
 
     leaseMs: Int64 = 0
     held: list[LeasedQueue] = []
     run: Int64 = 0
+    strategies: list[str] | None = None
 
 
 class QueueLease(Body):

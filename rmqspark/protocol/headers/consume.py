@@ -146,12 +146,14 @@ class ConsumerGroupRequestHeader(Header):
 
 class GroupLeasesRequestHeader(Header):
     """RMQ_GROUP_LEASES. `run` is the number that this broker gave the client's run; absent in its first request.
-    `coordinator` is the broker that asks for the client, to decide what was read under the leases."""
+    `coordinator` is the broker that asks for the client, to decide what was read under the leases. `strategy` is how
+    the client divides the group's queues; a broker of before passes over it."""
 
     consumerGroup: str
     clientId: str
     run: Int64 | None = None
     coordinator: str | None = None
+    strategy: str | None = None
 
 
 class ConsumerSendMsgBackRequestHeader(Header):

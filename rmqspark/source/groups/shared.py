@@ -67,6 +67,7 @@ class SharedGroup:
         self._planned: dict[str, Any] | None = None
         self._is_reading = False
         self._read_under: Mapping[MessageQueue, int] = {}
+        self._told_strategies: tuple[str, ...] = ()
         self._goes_on = False
         """Whether an offset of this member is in its checkpoint: what the group has never read came later than that."""
         self._left: dict[MessageQueue, tuple[int, StoreIdentity]] = {}  # where it was in queues when it lost them
@@ -197,7 +198,7 @@ class SharedGroup:
     def _join(self, start: Offsets, queues: Iterable[MessageQueue], patience: Patience) -> Membership:
         if self._membership is None:
             client_id = start.member or self._sharing.draw_member(self._client.ip, self._client.entropy)
-            member, wanted = Member(start.group, client_id), self._options
+            member, wanted = Member(start.group, client_id, strategy=self._sharing.strategy.word), self._options
             self._membership = self._join_as(self._client, member, wanted.tags, wanted.sql)
         membership = self._membership
         patiently(lambda: membership.announce(queues), patience, self._client.clock)
@@ -237,7 +238,19 @@ class SharedGroup:
         answers = [lease(broker, membership.member, asked) for broker in brokers]
         leases = [answer.result() for answer in answers]
         self._lease_ms = min((each.lease_ms for each in leases), default=self._lease_ms)
+        self._tell_strategies(membership, next((each.strategies for each in leases if each.strategies), ()))
         return {queue: grant for each in leases for queue, grant in each.granted.items()}
+
+    def _tell_strategies(self, membership: Membership, strategies: tuple[str, ...]) -> None:
+        """Warns, once, where the members of the group divide its queues differently."""
+        if strategies and strategies != self._told_strategies:
+            self._told_strategies = strategies
+            _log.warning(
+                "Members of group %s divide its queues by different strategies, %s: some queues may be read by nobody. "
+                "Give all of them the same allocateStrategy.",
+                membership.member.group,
+                " and ".join(strategies),
+            )
 
     def _place(self, queue: MessageQueue, grant: Grant, snapshot: Snapshot) -> int:
         end = snapshot.ends[queue]

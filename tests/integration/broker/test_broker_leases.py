@@ -5,10 +5,18 @@ from __future__ import annotations
 import copy
 
 import pytest
+from structlog.testing import capture_logs
 
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.bodies.admin import ConsumerOffsetTable, ResetOffsetBody
-from rmqspark.protocol.bodies.client import GroupLeasesAnswerBody, GroupLeasesBody, LeasedQueue, QueueLeaseTable
+from rmqspark.protocol.bodies.client import (
+    ConsumerData,
+    GroupLeasesAnswerBody,
+    GroupLeasesBody,
+    HeartbeatData,
+    LeasedQueue,
+    QueueLeaseTable,
+)
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.headers.admin import (
     DeleteSubscriptionGroupRequestHeader,
@@ -81,6 +89,32 @@ async def reset_among_three(client, offset: int) -> None:
     assert await resets(client) == {}
     reset = ResetOffsetRequestHeader("orders", "g", timestamp=0, isForce=True, queueId=0, offset=offset)
     assert (await client.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, reset)).code == 0
+
+
+def test_members_that_divide_differently_are_told(on_broker) -> None:
+    """In each answer, and once in the log. Who says nothing, as earlier versions, is answered as before."""
+
+    async def talk(bench) -> None:
+        clients = {name: await bench.connect() for name in ("first", "second", "third")}
+        for name, client in clients.items():
+            await client.heartbeat(HeartbeatData(name, [], [ConsumerData("g")]))
+
+        async def strategies(name: str, strategy: str | None) -> list[str] | None:
+            header = GroupLeasesRequestHeader("g", name, strategy=strategy)
+            answer = await clients[name].ask(RequestCode.RMQ_GROUP_LEASES, header, GroupLeasesBody().encode())
+            return GroupLeasesAnswerBody.decode(answer.body).strategies
+
+        with capture_logs() as logs:
+            assert await strategies("first", "circle") is None
+            assert await strategies("second", "circle") is None
+            for name in ("second", "third"):
+                assert await strategies(name, "averagely") == ["averagely", "circle"]
+            assert await strategies("first", None) is None
+            assert await strategies("first", "averagely") is None
+        told = [(each["group"], each["strategies"]) for each in logs if "divide its queues" in each["event"]]
+        assert told == [("g", ["averagely", "circle"])]
+
+    on_broker(talk)
 
 
 def test_a_reset_is_there_until_its_reader_has_carried_it_out(on_broker) -> None:

@@ -40,6 +40,19 @@ def test_a_group_changes_when_members_or_topics_come_and_go() -> None:
     assert clients.unregister_consumer("g", 1) is False
 
 
+def test_how_a_group_is_divided_is_what_those_say_who_are_there() -> None:
+    """One that has left, or was never there, leaves no difference behind."""
+    clients = registry()
+    assert clients.divided_by("g", "c1", "circle") == []
+    for number in (1, 2):
+        clients.register_consumer(consumer("orders"), member(number))
+    assert clients.divided_by("g", "c1", "circle") == ["circle"]
+    assert clients.divided_by("g", "c9", "config") == ["circle"]
+    assert clients.divided_by("g", "c2", "averagely") == ["averagely", "circle"]
+    clients.unregister_consumer("g", 1)
+    assert clients.divided_by("g", "c2", "averagely") == ["averagely"]
+
+
 def test_an_older_subscription_does_not_replace_a_newer_one() -> None:
     """Heartbeats of several members cross each other: the highest subVersion counts."""
     clients = registry()

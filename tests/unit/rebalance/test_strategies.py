@@ -99,3 +99,12 @@ def test_every_queue_has_one_owner(name: str, places: list[tuple[str, int]], mem
         shares += Strategy(name).allocate(member, queues, chance.sample(members, len(members)))
     assert sorted(shares) == sorted(queues)
     assert Strategy(name).allocate("stranger", queues, members) == []
+
+
+def test_a_word_is_the_same_for_all_who_divide_alike() -> None:
+    """Those who read the same rooms do, in whatever order they name them; who lives in which makes no other way."""
+    words = {Strategy("machine-room", rooms).word for rooms in (("a", "b"), ("b", "a"))}
+    assert words == {"machine-room:a,b"}
+    assert Strategy("machine-room", ("a",)).word not in words
+    assert Strategy("machine-room-nearby", ("a",)).word == Strategy("machine-room-nearby", ("b",)).word
+    assert Strategy("circle").word == "circle"

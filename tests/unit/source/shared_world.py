@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
+from rmqspark.broker.clients import ConsumerGroup
 from rmqspark.broker.handlers.leases import LeaseHandlers
 from rmqspark.broker.shared_groups.group_leases import GroupLeases
 from rmqspark.broker.state.locks import QueueLocks
@@ -99,7 +100,8 @@ class PlayedBroker:
         )
         log = SimpleNamespace(commit=self._commit, is_safe=True, make_safe=self._nothing_to_do, unlogged_revision=0)
         parts: Any = (self.name, tables, log, self._clock)
-        self._handlers = LeaseHandlers(GroupLeases(*parts), self.lease_ms, self._meet)
+        self._group = ConsumerGroup("g", "")
+        self._handlers = LeaseHandlers(GroupLeases(*parts), self.lease_ms, self._meet, self._divided_by)
 
     def _commit(self, group: str, positions: Mapping[MessageQueue, int]) -> None:
         for queue, offset in positions.items():
@@ -107,6 +109,11 @@ class PlayedBroker:
 
     async def _meet(self, coordinator: str) -> None:
         raise AssertionError(f"{coordinator} decides nothing in this world")
+
+    def _divided_by(self, group: str, client_id: str, strategy: str) -> list[str]:
+        members: Any = {number: SimpleNamespace(client_id=each) for number, each in enumerate(self.connected)}
+        self._group.members = members
+        return self._group.divided_by(client_id, strategy)
 
     async def _nothing_to_do(self) -> None:
         """What is committed outlives this world's brokers."""

@@ -143,6 +143,28 @@ def test_a_broker_that_leases_no_queues_is_named(world: World) -> None:
         Query(world).step()
 
 
+@pytest.mark.parametrize(
+    ("one", "another", "told"),
+    [
+        (Strategy("circle"), Strategy("averagely"), "averagely and circle"),
+        (Strategy("machine-room-nearby", ("a",)), Strategy("machine-room-nearby", ("b",)), ""),
+    ],
+)
+def test_members_that_divide_differently_are_told(
+    one: Strategy, another: Strategy, told: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Once each: some queues are nobody's then. Rooms of members differ where they live there."""
+    world = World([*QUEUES[:1], *OTHERS])
+    queries = [Query(world, sharing=Sharing(strategy)) for strategy in (one, another)]
+    for _ in range(4):
+        for query in queries:
+            run(query)
+            world.clock.advance(seconds=2)
+    warned = [record.message for record in caplog.records if "different strategies" in record.message]
+    assert len(warned) == (2 if told else 0)
+    assert all(f"group g divide its queues by different strategies, {told}: " in each for each in warned)
+
+
 def test_a_look_that_is_older_than_a_hand_over_is_taken_again(world: World) -> None:
     """Messages come, are read and committed, and their queues given up, while another query is about to ask."""
     first, second = Query(world), Query(world)
