@@ -20,6 +20,7 @@ from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.client.pull_consumer import PullConsumer
 from rmqspark.client.spark.audit import findings
 from rmqspark.client.spark.txn import audited_batches
+from rmqspark.clock import SystemClock
 from rmqspark.fault_points import MET_VARIABLE, VARIABLE, InjectedFault, arm, disarm
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.names import is_system_topic
@@ -152,7 +153,7 @@ def _ids(consumer: PullConsumer, topic: str, own: Sequence[OutputRange]) -> dict
     """The unique ids of all messages of a topic, by queue and offset. Of one that is the brokers', where rows wait, the
     batches' own alone: what they do there with others is theirs."""
     if is_system_topic(topic):
-        stretches = [(_queue(out), out.fromOffset, out.toOffset) for out in own]
+        stretches = [(_queue(out), out.fromOffset, min(out.toOffset, consumer.max_offset(_queue(out)))) for out in own]
     else:
         queues = dict.fromkeys((*consumer.queues(topic), *map(_queue, own)))
         stretches = [(queue, consumer.min_offset(queue), consumer.max_offset(queue)) for queue in queues]
@@ -168,11 +169,16 @@ def _queue(out: OutputRange) -> MessageQueue:
 
 
 def _messages(consumer: PullConsumer, queue: MessageQueue, first: int, end: int) -> Iterator[ReceivedMessage]:
-    """The messages from offset `first` up to, not including, `end`."""
+    """The messages from offset `first` up to, not including, `end`, which the queue has. A broker that is slow is
+    waited for: what it has not given yet is neither missing nor there once."""
     consumer.assign([queue])
     consumer.seek(queue, first)
-    while consumer.position(queue) < end:
+    clock = SystemClock()
+    deadline_ms = clock.monotonic_ms() + _PATIENCE_MS
+    while (position := consumer.position(queue)) < end:
         messages = consumer.poll(timeout_ms=1_000)
         yield from (message for message in messages if first <= message.queue_offset < end)
-        if not messages:
-            return
+        if consumer.position(queue) != position:
+            deadline_ms = clock.monotonic_ms() + _PATIENCE_MS
+        elif clock.monotonic_ms() > deadline_ms:
+            raise AssertionError(f"{queue} gives nothing from offset {position} on, though it ends at {end}.")

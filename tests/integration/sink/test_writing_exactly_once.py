@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from contextlib import nullcontext
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ import pytest
 
 from rmqspark.client.admin import AdminClient
 from rmqspark.client.cluster.cluster_client import ClusterClient
+from rmqspark.client.pull_consumer import PullConsumer
 from rmqspark.client.spark.coordinator import Coordinator
 from rmqspark.client.spark.txn import audited_batches, input_keeper, report_input, transactions
 from rmqspark.clock import SystemClock
@@ -37,6 +39,7 @@ from rmqspark.testing.rmq import Rmq
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rmqspark.model import ReceivedMessage
     from rmqspark.protocol.bodies.txn import TxnState
 
 pytestmark = pytest.mark.integration
@@ -210,6 +213,24 @@ def test_the_assertion_reads_the_topic(sink: Sink) -> None:
         admin.delete_topic(sink.name)
         admin.create_topic(sink.name, queues=2)
     with pytest.raises(AssertionError, match=f"{sink.name}/.* has 0 messages"):
+        assert_exactly_once(sink.name, namesrv=sink.mq.namesrv)
+
+
+@pytest.mark.parametrize("is_doubled", [False, True])
+def test_the_assertion_waits_for_a_slow_broker(sink: Sink, monkeypatch: pytest.MonkeyPatch, is_doubled: bool) -> None:
+    """What it has not given yet passed for gone, and what is there once more in another queue for not there."""
+    written = sink.task(0, 0, "a")
+    sink.commit(written)
+    if is_doubled:
+        again = WriteTask(sink.client, SinkOptions(topic=sink.name), WrittenAgain(sink.client, written.attempt))
+        again.write([pa.record_batch({"body": pa.array(["a"])})])
+    poll, asked = PullConsumer.poll, count()
+
+    def slow(consumer: PullConsumer, timeout_ms: int = 1_000) -> list[ReceivedMessage]:
+        return poll(consumer, timeout_ms) if next(asked) % 2 else []
+
+    monkeypatch.setattr(PullConsumer, "poll", slow)
+    with pytest.raises(AssertionError, match="1 rows are there more than once") if is_doubled else nullcontext():
         assert_exactly_once(sink.name, namesrv=sink.mq.namesrv)
 
 
