@@ -19,7 +19,7 @@ import rmqspark
 from rmqspark.clock import SystemClock
 from rmqspark.testing.rmq import Rmq
 
-from ..warm import Warm
+from ..warm import LIBRARIES, Warm
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 COMMAND = [sys.executable, "-m", "rmqspark"]
 FREE_PORTS = ("--namesrv-port", "0", "--broker-port", "0", "--no-admin")
 TIMEOUT_S = 120
+_OFTEN_IMPORTED = ("rmqspark.client.admin",)  # by most verbs, and nothing in it looks around when it is imported
 _numbers = count()
 
 
@@ -171,7 +172,7 @@ class Server:
 
 @pytest.fixture(scope="session")
 def warm() -> Iterator[Warm]:
-    with closing(Warm(environment({}), timeout_s=TIMEOUT_S)) as running:
+    with closing(Warm(environment({}), timeout_s=TIMEOUT_S, modules=(*LIBRARIES, *_OFTEN_IMPORTED))) as running:
         yield running
 
 
