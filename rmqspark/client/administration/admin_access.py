@@ -1,7 +1,7 @@
 """Users and what they may do, as an administrator sees to them: on every broker, and on every name server with users.
 
-Servers keep users each for itself, so what changes something goes to all of them, brokers first. A name server without
-users, as RocketMQ's are, is left out.
+Servers keep users each for itself, so what changes something goes to all of them, brokers first, and not where one is
+without its master: that would bring back what was. A name server without users, as RocketMQ's are, is left out.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from rmqspark.client.administration.access_words import (
     check_source,
     subject_of,
 )
-from rmqspark.client.administration.admin_topics import masters
+from rmqspark.client.administration.admin_topics import readable
 from rmqspark.client.administration.broker_admin import ADMIN_TIMEOUT_MS
 from rmqspark.client.administration.in_turn import telling_what_is_done
+from rmqspark.client.cluster.routes import no_broker, registered_masters
 from rmqspark.client.cluster.silence import RollCall, remembered
-from rmqspark.errors import InvalidArgument, NoPermission, NotFound, NotSupported, RmqError
+from rmqspark.errors import InvalidArgument, NoPermission, NotFound, NotSupported, NotWritable, RmqError
 from rmqspark.protocol.bodies.access_control import (
     AclInfo,
     PolicyEntryInfo,
@@ -245,19 +246,33 @@ def _request(code: RequestCode, header: msgspec.Struct, body: bytes = b"") -> As
 
 
 def _everywhere(cluster: ClusterClient, ask: Ask, only: Collection[str] | None = None) -> None:
+    """On each server, or each that is named. Unreachable where there is none; NotWritable, and nothing is done, where
+    one is without its master."""
+    info = cluster.cluster_info()
+    meant = [name for name in sorted(info.brokerAddrTable) if only is None or name in only]
+    led = registered_masters(info)
+    if without := [name for name in meant if name not in led]:
+        raise NotWritable(
+            f"Of {', '.join(without)} only a slave is there: its master would not know of this, and take it back.",
+            hint="Start the master first; or stop the slave, if that is to be all.",
+        )
+    addresses = [address for address in cluster.name_servers.addresses if only is None or address in only]
     with telling_what_is_done() as done:
-        for server, _ in _asked(cluster, ask, only):
+        for server, _ in _asked(cluster, ask, [*meant, *addresses]):
             done.append(server)
+    if not done:
+        raise no_broker(";".join(cluster.name_servers.addresses))
 
 
 def _asked(
     cluster: ClusterClient, ask: Ask, only: Collection[str] | None = None, on_silent: OnSilent | None = None
 ) -> Iterator[tuple[str, Response]]:
-    """The answer of each server, or of each that is named. What one raises says which it was."""
-    servers = {server: call for server, call in _servers(cluster) if only is None or server in only}
+    """The answer of each server, a slave's where its master is away; or of each that is named. What one raises says
+    which it was."""
+    servers = [*readable(cluster), *cluster.name_servers.addresses] if only is None else only
     roll = RollCall(cluster, on_silent)
-    for server, call in servers.items():
-        if (answer := _answer(cluster, roll, server, partial(ask, call))) is not None:
+    for server in servers:
+        if (answer := _answer(cluster, roll, server, partial(ask, _way_to(cluster, server)))) is not None:
             yield server, answer
     roll.insist_on_one(servers)
 
@@ -284,11 +299,10 @@ def _where_to_look(said: str) -> str | None:
     return _WHAT_IS_SAID if _NO_RIGHT in said else None
 
 
-def _servers(cluster: ClusterClient) -> Iterator[tuple[str, Call]]:
-    for name in masters(cluster):
-        yield name, partial(_ask_broker, cluster.broker(name))
-    for address in cluster.name_servers.addresses:
-        yield address, partial(cluster.name_servers.call, address)
+def _way_to(cluster: ClusterClient, server: str) -> Call:
+    if server in cluster.name_servers.addresses:
+        return partial(cluster.name_servers.call, server)
+    return partial(_ask_broker, cluster.broker(server))
 
 
 def _ask_broker(broker: BrokerClient, code: RequestCode, header: msgspec.Struct, body: bytes) -> Response:

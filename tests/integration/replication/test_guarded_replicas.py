@@ -12,6 +12,7 @@ from structlog.testing import capture_logs
 
 from rmqspark.client.admin import AdminClient
 from rmqspark.client.pull_consumer import PullConsumer
+from rmqspark.errors import NotWritable
 from rmqspark.protocol.bodies.access_control import AccountTable
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.protocol.headers.access_control import AccountsRequestHeader, AccountsResponseHeader
@@ -67,6 +68,9 @@ def test_users_and_rights_follow_to_a_slave() -> None:
             consumer.seek_to_beginning()
             assert consumer.poll(60_000)
         assert "no permission" in outcome(slave, NEW_ANN, "secrets")
+        assert "ann" in [user.username for user in admin.users()]
+        with pytest.raises(NotWritable, match="only a slave"):
+            admin.create_user("eve", "secret of eve")
 
         mq.start_broker("broker-a")
         admin.delete_user("ann")

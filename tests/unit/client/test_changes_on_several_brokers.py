@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqspark.client.administration.admin_access import update_user
+from rmqspark.client.administration.admin_access import create_user, update_user
 from rmqspark.client.administration.admin_groups import delete_group
 from rmqspark.client.administration.admin_topics import delete_topic
 from rmqspark.client.cluster.cluster_client import ClusterClient
-from rmqspark.errors import Busy, NotWritable
+from rmqspark.errors import Busy, NotWritable, Unreachable
 from rmqspark.protocol.bodies.route import BrokerData, ClusterInfo, QueueData, TopicRouteData
 from rmqspark.protocol.codes import RequestCode, ResponseCode
 from rmqspark.testing.scripted_peer import ScriptedPeer, answer, expect, wait_for_close
@@ -48,6 +48,24 @@ def test_it_is_said_on_which_servers_a_user_is_changed() -> None:
     with client(a, b, ASKED_BROKERS) as cluster, pytest.raises(Busy) as error:
         update_user(cluster, "ann", None, None, enabled=False)
     assert error.value.message == f"{B}: busy. It is done for {A}, and for nothing behind."
+
+
+def test_no_user_is_changed_where_a_master_would_not_know() -> None:
+    """A slave has its users from its master. On no broker, and not only on those that have one."""
+    with (
+        client(playing(), playing(), ASKED_BROKERS, b_id=1) as cluster,
+        pytest.raises(NotWritable, match=f"Of {B} only a slave is there"),
+    ):
+        update_user(cluster, "ann", None, None, enabled=False)
+
+
+def test_a_user_who_is_made_nowhere_is_no_success() -> None:
+    """A stock name server has no users, and no broker is registered."""
+    nobody = answer(body=ClusterInfo({}, {}).encode())
+    unsupported = answer(ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
+    asked = playing(ASKED_BROKERS, nobody, expect(RequestCode.AUTH_CREATE_USER), unsupported)
+    with asked as names, ClusterClient(names.address) as cluster, pytest.raises(Unreachable, match="No broker"):
+        create_user(cluster, "ann", "secret", "normal")
 
 
 def test_a_topic_stays_whose_master_would_bring_it_back() -> None:
