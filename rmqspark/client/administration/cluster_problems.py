@@ -67,11 +67,15 @@ def slave_name(slave: SlaveStatus) -> str:
 
 def _about_name_servers(status: ClusterStatus) -> Iterator[Problem]:
     everybody = {broker.name for broker in status.brokers}.union(*(each.brokers for each in status.name_servers))
+    led = frozenset[str]().union(*(each.masters for each in status.name_servers))
     for each in status.name_servers:
         if each.silence:
             yield Problem(WARNING, f"name server {each.address}", f"does not answer: {each.silence}")
         elif missing := sorted(everybody - each.brokers):
             yield Problem(WARNING, f"name server {each.address}", f"does not know {', '.join(missing)}")
+        if without := sorted(led & each.brokers - each.masters):
+            story = f"does not know the master of {', '.join(without)}: who asks it can send nothing there"
+            yield Problem(WARNING, f"name server {each.address}", story)
 
 
 def _about_routes(status: ClusterStatus) -> Iterator[Problem]:

@@ -13,6 +13,7 @@ from rmqspark.client.administration.broker_admin import ADMIN_TIMEOUT_MS
 from rmqspark.client.administration.broker_facts import config_of, runtime_of
 from rmqspark.client.administration.replicas import ReplicaQuestions, Replicas
 from rmqspark.client.cluster.futures import then
+from rmqspark.client.cluster.routes import registered_masters
 from rmqspark.client.cluster.user_topics import user_topics
 from rmqspark.errors import RmqError
 from rmqspark.protocol.codes import RequestCode
@@ -29,10 +30,12 @@ _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 @dataclass(frozen=True, slots=True)
 class NameServerStatus:
-    """`brokers` are those it knows; `silence` says why it does not answer, "" where it does."""
+    """`brokers` are those it knows, `masters` those of them whose master it knows, too; `silence` says why it does not
+    answer, "" where it does."""
 
     address: str
     brokers: frozenset[str] = frozenset()
+    masters: frozenset[str] = frozenset()
     silence: str = ""
 
 
@@ -145,7 +148,7 @@ def look(cluster: ClusterClient, broker_name: str | None = None, *, with_routes:
     name_servers = [
         NameServerStatus(address, silence=answer.message)
         if isinstance(answer, RmqError)
-        else NameServerStatus(address, frozenset(answer.brokerAddrTable))
+        else NameServerStatus(address, frozenset(answer.brokerAddrTable), frozenset(registered_masters(answer)))
         for address, answer in cluster.name_servers.views().items()
     ]
     topics, queues, lost = _routes(cluster) if with_routes else (Counter(), Counter(), {})

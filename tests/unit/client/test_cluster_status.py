@@ -125,6 +125,19 @@ def test_the_worst_comes_first() -> None:
     assert problems(ClusterStatus([], [], {})) == [Problem("critical", "brokers", "none is registered")]
 
 
+def test_a_name_server_that_knows_a_slave_alone() -> None:
+    """Its clients can send nothing. Where no master is known anywhere, it is the master that is missed."""
+    slave = frozenset({"broker-a"})
+    without = NameServerStatus("n:2", slave)
+    assert problems(ClusterStatus([NameServerStatus("n:1", slave, slave), without], [broker()], {})) == [
+        Problem(
+            "warning", "name server n:2", "does not know the master of broker-a: who asks it can send nothing there"
+        )
+    ]
+    alone = ClusterStatus([NameServerStatus("n:1", slave), without], [broker(addresses={1: "h:2"})], {})
+    assert problems(alone) == [Problem("critical", "broker-a", "has no master and takes no messages")]
+
+
 def test_figures_as_brokers_write_them() -> None:
     """Unknown where there are none, or no numbers."""
     facts = {"putTps": "1.5 1.2 0.9", "getTransferredTps": "", "msgPutTotalTodayNow": "7", "msgGetTotalTodayNow": "x"}
