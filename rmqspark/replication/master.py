@@ -181,7 +181,7 @@ class Master:
         if wanted > end:
             raise InvalidArgument(
                 f"It asks for the log from {wanted} on, which goes from {start} to {end}.",
-                hint="Where its copy is of another master, empty its store.",
+                hint="Make it the master where it has what counts, and was lost here; else empty its store.",
             )
         return max(start, wanted)
 

@@ -7,7 +7,7 @@ import errno
 import tracemalloc
 from contextlib import suppress
 from dataclasses import replace
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pytest
@@ -31,6 +31,9 @@ from rmqspark.replication.stream import (
 
 from ..store.store_bench import SMALL, StoreBench
 from .pair import PATIENCE_S, QUICK, WHOLE, add, ahead, filled, following, log_of, on_loop, serving, until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
 
 SYNC = replace(SMALL, flush_disk_type="SYNC_FLUSH")
 
@@ -346,6 +349,19 @@ async def test_a_master_that_begins_anew_costs_the_slave_nothing() -> None:
     async with serving(fresh) as master, following(copy, master.port) as slave:
         await until(lambda: "not proven" in slave.trouble)  # its last word, after all windows
     assert copy.content("commitlog") == before
+
+
+@on_loop
+async def test_a_master_without_a_log_says_that_its_slave_may_have_the_only_one() -> None:
+    """Its store was lost: who goes by its log does not empty the slave's, too."""
+    with capture_logs() as logs:
+        async with serving(StoreBench()) as master, following(filled(1), master.port):
+            await until(lambda: _reasons(logs))
+    assert "Make it the master where it has what counts" in _reasons(logs)[0]
+
+
+def _reasons(logs: Iterable[Mapping[str, Any]]) -> list[str]:
+    return [each["reason"] for each in logs if each["event"] == "hung up on a slave"]
 
 
 # --- a master whose first messages have expired
