@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from concurrent.futures import Future
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rmqspark.errors import Busy, RmqError
@@ -13,6 +15,23 @@ if TYPE_CHECKING:
 
 A = TypeVar("A")
 B = TypeVar("B")
+
+_log = logging.getLogger(__name__)
+
+
+class UsersFuture(Future[A]):
+    """A future with callbacks of users. What these raise is logged, as in any other; here also sys.exit(), with which
+    who completes it would leave all others that he has to complete, and whoever waits for them, for ever."""
+
+    def add_done_callback(self, fn: Callable[[Future[A]], object]) -> None:
+        super().add_done_callback(fn if self.done() else partial(_contained, fn))
+
+
+def _contained(callback: Callable[[Future[A]], object], future: Future[A]) -> None:
+    try:
+        callback(future)
+    except BaseException:  # noqa: BLE001 - a user's code: logged
+        _log.exception("A callback of a future failed: %r", callback)
 
 
 def then(future: Future[A], transform: Callable[[A], B]) -> Future[B]:
@@ -48,9 +67,12 @@ def after(future: Future[A], follow: Callable[[A], Future[B]]) -> Future[B]:
     return outcome
 
 
-def or_else(future: Future[A], follow: Callable[[BaseException], Future[A]]) -> Future[A]:
-    """The same future, or where it fails the one that `follow(error)` gives; what `follow` raises is its error."""
-    outcome: Future[A] = Future()
+def or_else(
+    future: Future[A], follow: Callable[[BaseException], Future[A]], outcome: Future[A] | None = None
+) -> Future[A]:
+    """The same future, or where it fails the one that `follow(error)` gives; what `follow` raises is its error. It is
+    `outcome`, where that is given."""
+    outcome = outcome or Future()
     outcome.set_running_or_notify_cancel()
 
     def hand_on(done: Future[A]) -> None:

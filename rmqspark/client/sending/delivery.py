@@ -14,7 +14,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqspark.client.cluster.futures import failing, or_else, then
+from rmqspark.client.cluster.futures import UsersFuture, failing, or_else, then
 from rmqspark.client.sending.latency_faults import LatencyFaults
 from rmqspark.client.sending.selection import RoundRobin, Target
 from rmqspark.errors import (
@@ -115,7 +115,7 @@ class Delivery:
             raise error
 
         first_try = self._submit(parcel, queue, self._time_for_try(deadline_ms - began_ms, failed=0))
-        return or_else(then(first_try, stored), second_try)
+        return or_else(then(first_try, stored), second_try, UsersFuture())
 
     def deliver_oneway(self, parcel: Parcel, target: Target) -> None:
         """Writes it to the connection; whether it arrives, nobody hears. Never tried again."""

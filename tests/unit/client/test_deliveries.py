@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -15,6 +16,7 @@ from rmqspark.client.cluster import heartbeats
 from rmqspark.client.cluster.broker_line import BrokerLine
 from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.client.cluster.connections import _Slot
+from rmqspark.client.cluster.futures import UsersFuture
 from rmqspark.client.producer import Producer
 from rmqspark.client.sending.delivery import Delivery, Parcel
 from rmqspark.client.sending.outgoing import Outgoing, SendConfig
@@ -43,6 +45,7 @@ from rmqspark.testing.scripted_peer import ScriptedPeer, answer, cut, expect, wa
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from concurrent.futures import Future
 
     from rmqspark.model import SendReceipt
     from rmqspark.testing.scripted_peer import Step
@@ -591,6 +594,37 @@ def test_a_callback_that_waits_for_an_answer_is_told_that_it_cannot() -> None:
         delivery.deliver_later(PARCEL, ANYWHERE, 60_000, pool).add_done_callback(send_another)
         listens.set()
         assert isinstance(told.get(timeout=60), Conflict)
+
+
+def test_a_callback_that_ends_its_thread_keeps_nobody_waiting(caplog: pytest.LogCaptureFixture) -> None:
+    """As one that calls sys.exit() where a send has failed: the others have failed, too, and are told so."""
+
+    def leave(done: Future[SendReceipt]) -> None:
+        if done.exception() is not None:
+            sys.exit("a send has failed")
+
+    all_sent = threading.Event()
+    with (
+        ScriptedPeer([expect(SEND), wait_for(all_sent), cut()]) as server,
+        namesrv(route(server.address)) as names,
+        ClusterClient(names.address) as cluster,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        delivery = Delivery(cluster, "g", tries=1)
+        futures = [delivery.deliver_later(PARCEL, ANYWHERE, 60_000, pool) for _ in range(3)]
+        for future in futures:
+            future.add_done_callback(leave)
+        all_sent.set()
+        assert all(isinstance(future.exception(30), Unreachable) for future in futures)
+    assert "a send has failed" in caplog.text
+
+
+def test_a_callback_of_what_has_ended_already_may_end_its_own_thread() -> None:
+    """It is called where it is added: to leave the program there is what its author means."""
+    future: UsersFuture[None] = UsersFuture()
+    future.set_result(None)
+    with pytest.raises(SystemExit):
+        future.add_done_callback(lambda _: sys.exit())
 
 
 def test_nor_can_it_on_the_thread_that_made_the_connection() -> None:
