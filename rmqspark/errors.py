@@ -324,6 +324,10 @@ class Unreachable(RmqError):
         self.address = address
 
 
+class NoBrokers(Unreachable):
+    """No name server knows of any broker, as for a moment after they have started: what there is, nobody can say."""
+
+
 class HandshakeFailed(Unreachable):
     """Somebody is there, and no TLS could be agreed on: somebody has to change something first."""
 

@@ -28,7 +28,7 @@ from rmqspark.client.cluster.outages import Outages
 from rmqspark.client.cluster.routes import RouteCache, TopicRoute, borrowed_route, no_broker, topic_route
 from rmqspark.clock import SystemClock
 from rmqspark.entropy import SystemEntropy
-from rmqspark.errors import BrokerNotRegistered, HandshakeFailed, TopicNotFound, Unreachable
+from rmqspark.errors import BrokerNotRegistered, HandshakeFailed, RmqError, TopicNotFound, Unreachable
 from rmqspark.protocol.names import AUTO_CREATE_TOPIC, check_topic, is_made_by_brokers
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 DEFAULT_TIMEOUT_MS = 3000  # RocketMQ's mqClientApiTimeout
 KNOWN_TIMEOUT_MS = 1_000  # for a name server to say whether what it told before still holds
+REGISTERED_MS = 1_000  # for which name servers that knew a broker are not asked again whether they do
 AUTO_CREATE_QUEUES = 4  # RocketMQ's defaultTopicQueueNums of a producer
 _MOST_BROKERS = 1_000  # that are kept; the first are made again when they are asked for
 
@@ -90,6 +91,7 @@ class ClusterClient(ClosedByWith):
         self._routes = RouteCache()
         self._places = BrokerPlaces(self.clock)
         self._brokers: dict[str, BrokerClient] = {}
+        self._registered_until_ms = 0
         _clients.add(self)
 
     def begin_anew(self) -> None:
@@ -115,11 +117,19 @@ class ClusterClient(ClosedByWith):
     # --- routes ------------------------------------------------------------------------------------------------------
 
     def route(self, topic: str) -> TopicRoute:
-        """The topic's route, at most 30 s old. TopicNotFound; Unreachable where no name server answers.
+        """The topic's route, at most 30 s old. TopicNotFound; Unreachable where no name server answers, NoBrokers where
+        they know of none.
 
         While no name server answers, or they have just started and know none of its brokers, the route as last seen
         goes on being used: messages need brokers only. Then they are asked every five seconds, and only for a moment.
         """
+        route = self._found(topic)
+        if route is None:
+            raise self._missing(topic)
+        return route
+
+    def _found(self, topic: str) -> TopicRoute | None:
+        """As `route` gives it; None where name servers know no such topic."""
         self._check_open()
         check_topic(topic)
         known = self._routes.fresh(topic, self.clock.monotonic_ms())
@@ -142,8 +152,14 @@ class ClusterClient(ClosedByWith):
                 self._routes.keep(topic, self.clock.monotonic_ms())
             return last
         self._forget(topic)
+        return None
+
+    def _missing(self, topic: str) -> RmqError:
+        """The error for a topic that name servers do not know: where they know no broker either, that says nothing."""
+        if self._is_nobody_registered():
+            return no_broker(self.namesrv)
         made = "Brokers make it themselves, when they have something for it." if is_made_by_brokers(topic) else ""
-        raise TopicNotFound(topic, hint=made)
+        return TopicNotFound(topic, hint=made)
 
     def look_up(self, topics: Sequence[str]) -> None:
         """Asks for the routes of these topics together, as far as they are not known, so that `route` need not ask for
@@ -161,17 +177,13 @@ class ClusterClient(ClosedByWith):
         Spec: semantics, section 2.1. TopicNotFound where it does not.
         """
         self._check_open()
-        known = self._routes.fresh(topic, self.clock.monotonic_ms())
-        if known is not None:
-            return known
-        try:
-            return self.route(topic)
-        except TopicNotFound as missing:
-            try:
-                template = self.route(AUTO_CREATE_TOPIC)
-            except TopicNotFound:
-                raise missing from None
-            return self._keep(borrowed_route(topic, template, AUTO_CREATE_QUEUES))
+        route = self._routes.fresh(topic, self.clock.monotonic_ms()) or self._found(topic)
+        if route is not None:
+            return route
+        template = self._found(AUTO_CREATE_TOPIC)
+        if template is None:
+            raise self._missing(topic)
+        return self._keep(borrowed_route(topic, template, AUTO_CREATE_QUEUES))
 
     def publish_queues(self, topic: str) -> list[MessageQueue]:
         """The queues that may be sent to, in RocketMQ's order."""
@@ -191,10 +203,12 @@ class ClusterClient(ClosedByWith):
         with self._lock:
             for name, broker in info.brokerAddrTable.items():
                 self._places.note(name, broker.brokerAddrs)
+        if info.brokerAddrTable:
+            self._registered_until_ms = self.clock.monotonic_ms() + REGISTERED_MS
         return info
 
     def require_brokers(self) -> None:
-        """Raises Unreachable while no broker is registered: that a topic is not known says nothing then."""
+        """Raises NoBrokers while none is registered: that a topic is not known says nothing then."""
         if not self.cluster_info().brokerAddrTable:
             raise no_broker(self.namesrv)
 
@@ -318,6 +332,15 @@ class ClusterClient(ClosedByWith):
     def _is_any_registered(self, broker_names: Iterable[str]) -> bool:
         """Whether the name servers know any of these brokers: those that do can be believed about its topics."""
         return not self.cluster_info(KNOWN_TIMEOUT_MS).brokerAddrTable.keys().isdisjoint(broker_names)
+
+    def _is_nobody_registered(self) -> bool:
+        """Whether the name servers say that they know no broker at all."""
+        if self.clock.monotonic_ms() < self._registered_until_ms:
+            return False
+        try:
+            return not self.cluster_info(KNOWN_TIMEOUT_MS).brokerAddrTable
+        except RmqError:
+            return False
 
     def _forget(self, topic: str) -> None:
         with self._lock:

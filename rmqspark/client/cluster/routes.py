@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rmqspark.errors import BodyError, Unreachable
+from rmqspark.errors import BodyError, NoBrokers
 from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.names import MASTER_ID, Perm
 from rmqspark.whole_numbers import whole_number
@@ -88,9 +88,9 @@ def registered_masters(info: ClusterInfo) -> list[str]:
     return sorted(name for name, broker in info.brokerAddrTable.items() if MASTER_ID in broker.brokerAddrs)
 
 
-def no_broker(namesrv: str) -> Unreachable:
+def no_broker(namesrv: str) -> NoBrokers:
     """The error where no broker is registered: nobody knows then which topics there are."""
-    return Unreachable("No broker is registered.", address=namesrv, hint="Is one running? Ask rmq doctor.")
+    return NoBrokers("No broker is registered.", address=namesrv, hint="Is one running? Ask rmq doctor.")
 
 
 class _Known(NamedTuple):

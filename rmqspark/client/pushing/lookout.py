@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING, TypeAlias
 
 from rmqspark.client.pushing.assignment import View
-from rmqspark.errors import RmqError, TopicNotFound
+from rmqspark.errors import NoBrokers, RmqError, TopicNotFound
 from rmqspark.protocol.names import is_made_by_brokers
 
 if TYPE_CHECKING:
@@ -42,10 +42,10 @@ class Lookout:
         """By topic what there is to be seen, None where something kept it from being seen.
 
         With `fresh` name servers are asked, too, however young the routes are. Raises Unreachable and the like where
-        not a single topic could be seen.
+        not a single topic could be seen; not while no broker is registered, for that is soon over where one runs.
         """
         seen = {topic: self._seen(topic, fresh=fresh) for topic in subscriptions}
-        failures = [each for each in seen.values() if isinstance(each, RmqError)]
+        failures = [each for each in seen.values() if isinstance(each, RmqError) and not isinstance(each, NoBrokers)]
         if failures and len(failures) == len(seen):
             raise failures[0]
         reached = self._announce(seen.values(), subscriptions.values())
@@ -98,6 +98,8 @@ class Lookout:
     def _view(self, topic: str, seen: Seen, members: Members) -> View | None:
         """A member is whoever any of the topic's brokers knows: one that has just started has heard of those alone that
         were the first to notice. (RocketMQ's go by any one of them.)"""
+        if isinstance(seen, NoBrokers):  # who subscribes just now is to get what is sent from now on
+            self._at_first.setdefault(topic, frozenset())
         if isinstance(seen, RmqError):
             return None
         queues = [] if seen is None else list(seen.subscribe_queues)

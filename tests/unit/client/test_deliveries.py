@@ -30,6 +30,7 @@ from rmqspark.errors import (
     InvalidArgument,
     InvalidMessage,
     InvalidQueue,
+    NoBrokers,
     RequestTimeout,
     RmqError,
     ServerFault,
@@ -59,6 +60,7 @@ ASKED_ROUTE = expect(RequestCode.GET_ROUTEINFO_BY_TOPIC)
 ASKED_BROKERS = expect(RequestCode.GET_BROKER_CLUSTER_INFO)
 NO_QUEUE = answer(ResponseCode.INVALID_PARAMETER, remark="Topic 't' has 1 queue to write to, there is no 7.")
 NO_TOPIC = answer(ResponseCode.TOPIC_NOT_EXIST, remark="No topic route info in name server for the topic: t")
+NO_ROUTES = [ASKED_ROUTE, NO_TOPIC, ASKED_ROUTE, NO_TOPIC]  # neither of the topic nor of the template
 
 
 def route(*addresses: str, queues: int = 1) -> TopicRouteData:
@@ -74,6 +76,11 @@ def registered(*addresses: str) -> ClusterInfo:
     """broker-0, broker-1, … as a name server lists them."""
     brokers = {f"broker-{n}": BrokerData("c", f"broker-{n}", {0: address}) for n, address in enumerate(addresses)}
     return ClusterInfo(brokers, {"c": list(brokers)})
+
+
+def told_of_brokers(*addresses: str) -> list[Step]:
+    """A name server's part where it is asked for them."""
+    return [ASKED_BROKERS, answer(body=registered(*addresses).encode(standard=True))]
 
 
 def namesrv(data: TopicRouteData, asked: int = 1) -> ScriptedPeer:
@@ -433,8 +440,23 @@ def test_an_unknown_topic_is_sent_to_as_the_template_says() -> None:
 def test_an_unknown_topic_that_nobody_creates_is_an_error_with_a_hint() -> None:
     """Where topics are not created by themselves, the error says how to create one."""
     with (
-        ScriptedPeer([ASKED_ROUTE, NO_TOPIC, ASKED_ROUTE, NO_TOPIC, wait_for_close()]) as names,
+        ScriptedPeer([*NO_ROUTES, *told_of_brokers("x:1"), wait_for_close()]) as names,
         pytest.raises(TopicNotFound, match="rmq topic create t"),
+    ):
+        send(names)
+
+
+def test_a_topic_that_nobody_knows_while_no_broker_is_known_may_be_there() -> None:
+    """Name servers that have just started know of nothing: that a topic has to be created is not said then. Nor is it
+    known where they do not tell."""
+    with (
+        ScriptedPeer([*NO_ROUTES, *told_of_brokers(), wait_for_close()]) as names,
+        pytest.raises(NoBrokers, match="No broker is registered"),
+    ):
+        send(names)
+    with (
+        ScriptedPeer([*NO_ROUTES, ASKED_BROKERS, answer(ResponseCode.REQUEST_CODE_NOT_SUPPORTED)]) as names,
+        pytest.raises(TopicNotFound),
     ):
         send(names)
 
