@@ -81,9 +81,8 @@ class ClusterClient(ClosedByWith):
         self._connections = Connections(timeout_ms, on_request, self.access)
         self.name_servers = NameServers(parse_addresses(self.namesrv), self._connections, timeout_ms)
         self.ip = local_ip(self.name_servers.addresses[0])
-        self.client_id = (
-            client_id(self.ip, self.clock, self.entropy) if instance_name is None else f"{self.ip}@{instance_name}"
-        )
+        self._instance_name = instance_name
+        self.client_id = self._new_id()
         self.heartbeats = Heartbeats(self.client_id)
         self._lock = threading.Lock()  # for changes of what follows; a look-up alone is atomic
         self.coordinators = KnownCoordinators()
@@ -95,10 +94,12 @@ class ClusterClient(ClosedByWith):
         _clients.add(self)
 
     def begin_anew(self) -> None:
-        """In a process that is forked: another thread of its parent may have had any lock, and is not here."""
+        """In a process that is forked: another thread of its parent may have had any lock, and is not here. It is
+        another client: two of one id in a group would both read the same queues."""
         self._lock = threading.Lock()
+        self.client_id = self._new_id()
         self._connections.begin_anew()
-        self.heartbeats.begin_anew()
+        self.heartbeats.begin_anew(self.client_id)
         for broker in self._brokers.values():
             broker.begin_anew()
 
@@ -332,6 +333,11 @@ class ClusterClient(ClosedByWith):
     def _is_any_registered(self, broker_names: Iterable[str]) -> bool:
         """Whether the name servers know any of these brokers: those that do can be believed about its topics."""
         return not self.cluster_info(KNOWN_TIMEOUT_MS).brokerAddrTable.keys().isdisjoint(broker_names)
+
+    def _new_id(self) -> str:
+        if self._instance_name is not None:
+            return f"{self.ip}@{self._instance_name}"
+        return client_id(self.ip, self.clock, self.entropy)
 
     def _is_nobody_registered(self) -> bool:
         """Whether the name servers say that they know no broker at all."""

@@ -34,17 +34,17 @@ class Heartbeats:
     """The producer groups of one client, announced to the brokers it uses. Safe to share between threads."""
 
     def __init__(self, client_id: str) -> None:
-        self._client_id = client_id
         self._groups: set[str] = set()
         self._brokers: dict[str, BrokerClient] = {}
         self._missed: dict[str, int] = {}  # by broker: heartbeats in a row that had no answer
         self._look: Callable[[], Iterable[BrokerClient]] | None = None
         self._has_looked = True  # the last time with success
         self._stopped = False
-        self.begin_anew()
+        self.begin_anew(client_id)
 
-    def begin_anew(self) -> None:
-        """In a process that is forked: the thread is its parent's."""
+    def begin_anew(self, client_id: str) -> None:
+        """In a process that is forked: the thread is its parent's, and so is the id under which brokers know that."""
+        self._client_id = client_id
         self._changed = threading.Condition()
         self._due = False
         self._thread: threading.Thread | None = None

@@ -5,19 +5,20 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING, NoReturn
+from contextlib import ExitStack, contextmanager, suppress
+from typing import IO, TYPE_CHECKING, NoReturn
 
 import pytest
 
-from rmqspark import AdminClient, Message, Producer, PullConsumer
+from rmqspark import AdminClient, Message, Producer, PullConsumer, PushConsumer
 from rmqspark.client.cluster.capabilities import Capabilities
+from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.errors import AlreadyClosed, OffsetMoved, TopicNotFound, TopicRemade, Unreachable
 from rmqspark.model import MessageQueue
 from rmqspark.testing import cluster
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from rmqspark.model import ReceivedMessage
     from rmqspark.testing import LocalCluster
@@ -62,6 +63,26 @@ def in_a_fork(work: Callable[[], bytes]) -> bytes:
         told = answer.read()
     os.waitpid(child, 0)
     return told
+
+
+@contextmanager
+def working(begin: Callable[[], object]) -> Iterator[IO[bytes]]:
+    """What a forked process says, once it has begun; it goes on until the end of the block."""
+    (reading, saying), (waiting, ending) = os.pipe(), os.pipe()
+    child = os.fork()
+    if not child:
+        signal.alarm(60)
+        os.close(ending)
+        with suppress(BaseException):
+            begin()
+            os.write(saying, b"started\n")
+            os.read(waiting, 1)
+        os._exit(0)
+    os.close(saying)
+    os.close(waiting)
+    with open(reading, "rb", buffering=0) as said, open(ending, "wb"):
+        yield said
+    os.waitpid(child, 0)
 
 
 def poll_until_error(consumer: PullConsumer, *, besides: type[Exception] | tuple[()] = ()) -> NoReturn:
@@ -360,6 +381,28 @@ def test_a_forked_process_holds_no_connection_of_its_parent(mq: LocalCluster, to
         assert in_a_fork(look) == b"closed"
         send(mq, topic, b"first")
         assert [message.body for message in poll_all(consumer, 1)] == [b"first"]
+
+
+def test_a_forked_process_is_another_client(mq: LocalCluster, topic: str) -> None:
+    """Workers that start a consumer which their parent has made, as those of gunicorn may, divide the queues between
+    them: under one id each would read them all."""
+    with AdminClient(mq.namesrv) as admin, ExitStack() as workers:
+        consumer = PushConsumer(mq.namesrv, "workers", listener=print)
+        consumer.subscribe(topic)
+        ends = [workers.enter_context(working(consumer.start)) for _ in range(2)]
+        assert [each.readline() for each in ends] == [b"started\n"] * 2
+        members = admin.group("workers").members
+        assert len({member.client_id for member in members}) == 2
+        consumer.close()
+
+
+def test_a_forked_process_keeps_the_name_that_it_was_given(mq: LocalCluster) -> None:
+    """By it who broadcasts finds the file of its offsets."""
+    with ClusterClient(mq.namesrv, instance_name="one") as named, Producer(mq.namesrv) as producer:
+        assert in_a_fork(lambda: named.client_id.encode()).decode() == named.client_id
+        ours = producer._cluster
+        theirs = in_a_fork(lambda: f"{ours.client_id} {ours.heartbeats._client_id}".encode()).decode().split()
+        assert theirs[0] == theirs[1] != ours.client_id
 
 
 def test_a_forked_process_waits_for_no_thread_of_its_parent(mq: LocalCluster, topic: str) -> None:
