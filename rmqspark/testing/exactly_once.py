@@ -12,6 +12,7 @@ import os
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -19,8 +20,10 @@ from typing import TYPE_CHECKING, Any
 from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.client.pull_consumer import PullConsumer
 from rmqspark.client.spark.audit import findings
+from rmqspark.client.spark.proofs import deleted_ms
 from rmqspark.client.spark.txn import audited_batches
 from rmqspark.clock import SystemClock
+from rmqspark.errors import TopicNotFound
 from rmqspark.fault_points import MET_VARIABLE, VARIABLE, InjectedFault, arm, disarm
 from rmqspark.model import MessageQueue
 from rmqspark.protocol.names import is_system_topic
@@ -28,6 +31,7 @@ from rmqspark.protocol.names import is_system_topic
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from rmqspark.client.spark.audit import DeletedMs
     from rmqspark.model import ReceivedMessage
     from rmqspark.protocol.bodies.txn import AuditedBatch, OutputRange
     from rmqspark.remoting.access import Access
@@ -47,10 +51,15 @@ def assert_exactly_once(query: Any, *, namesrv: str | None = None, access: Acces
     """
     name = str(getattr(query, "id", query))
     namesrv = namesrv or _namesrv_here()
-    batches = _complete_batches(name, namesrv, access)
-    found = [finding.story for finding in findings(batches)]
-    found += [f"Version {batch.version} was not confirmed by all brokers." for batch in batches if not batch.completed]
-    found += _compare(batches, namesrv, access)
+    with ClusterClient(namesrv, access=access) as client:
+        batches = _complete_batches(name, client)
+        deletions: DeletedMs = cache(partial(deleted_ms, client))
+        found = [finding.story for finding in findings(batches, deletions)]
+        found += [
+            f"Version {batch.version} was not confirmed by all brokers." for batch in batches if not batch.completed
+        ]
+        with PullConsumer(namesrv, access=access) as consumer:
+            found += _compare(batches, consumer, deletions)
     if found:
         more = f" … and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
         raise AssertionError(f"{name} is not exactly-once: {' '.join(found[:_SHOWN])}{more}")
@@ -115,35 +124,34 @@ def _namesrv_here() -> str | None:
     return namesrv_of_this_process()
 
 
-def _complete_batches(name: str, namesrv: str | None, access: Access | None) -> list[AuditedBatch]:
+def _complete_batches(name: str, client: ClusterClient) -> list[AuditedBatch]:
     """What was decided. The last versions are confirmed by all brokers some seconds after they are readable."""
-    with ClusterClient(namesrv, access=access) as client:
-        deadline_ms = client.clock.monotonic_ms() + _PATIENCE_MS
-        while True:
-            batches = audited_batches(client, query_id=name) or audited_batches(client, transactional_id=name)
-            if not batches:
-                raise AssertionError(f"No batch of {name} was committed exactly-once.")
-            if all(batch.completed for batch in batches) or client.clock.monotonic_ms() > deadline_ms:
-                return batches
-            client.clock.sleep_ms(50)
+    deadline_ms = client.clock.monotonic_ms() + _PATIENCE_MS
+    while True:
+        batches = audited_batches(client, query_id=name) or audited_batches(client, transactional_id=name)
+        if not batches:
+            raise AssertionError(f"No batch of {name} was committed exactly-once.")
+        if all(batch.completed for batch in batches) or client.clock.monotonic_ms() > deadline_ms:
+            return batches
+        client.clock.sleep_ms(50)
 
 
-def _compare(batches: Sequence[AuditedBatch], namesrv: str | None, access: Access | None) -> list[str]:
+def _compare(batches: Sequence[AuditedBatch], consumer: PullConsumer, deletions: DeletedMs) -> list[str]:
     """What the topics hold where the batches say that they wrote, and what of it they hold once more."""
-    outputs = [out for batch in batches for out in batch.outputs if out.deleted is None]
+    outputs = [(batch.decidedAtMs, out) for batch in batches for out in batch.outputs if out.deleted is None]
     twice: set[str] = set()
     stories = []
-    with PullConsumer(namesrv, access=access) as consumer:
-        for topic in dict.fromkeys(out.topic for out in outputs):
-            own = [out for out in outputs if out.topic == topic]
-            ids = _ids(consumer, topic, own)
-            times = Counter(ids.values())
-            for out in own:
-                queue, offsets = _queue(out), range(out.fromOffset, out.toOffset)
-                found = [ids[queue, offset] for offset in offsets if (queue, offset) in ids]
-                twice.update(msg_id for msg_id in found if times[msg_id] > 1)
-                if len(found) != len(offsets):
-                    stories.append(f"{queue}, offsets {offsets[0]} to {offsets[-1]}, has {len(found)} messages.")
+    for topic in dict.fromkeys(out.topic for _, out in outputs):
+        own = [(decided_ms, out) for decided_ms, out in outputs if out.topic == topic]
+        ids = _ids(consumer, topic, [out for _, out in own])
+        times = Counter(ids.values())
+        for decided_ms, out in own:
+            queue, offsets = _queue(out), range(out.fromOffset, out.toOffset)
+            is_gone = decided_ms < deletions(queue)  # with its topic: the next one of the name gives its offsets again
+            found = [] if is_gone else [ids[queue, offset] for offset in offsets if (queue, offset) in ids]
+            twice.update(msg_id for msg_id in found if times[msg_id] > 1)
+            if len(found) != len(offsets):
+                stories.append(f"{queue}, offsets {offsets[0]} to {offsets[-1]}, has {len(found)} messages.")
     if twice:
         stories.append(f"{len(twice)} rows are there more than once, {min(twice)} among them.")
     return stories
@@ -155,7 +163,10 @@ def _ids(consumer: PullConsumer, topic: str, own: Sequence[OutputRange]) -> dict
     if is_system_topic(topic):
         stretches = [(_queue(out), out.fromOffset, min(out.toOffset, consumer.max_offset(_queue(out)))) for out in own]
     else:
-        queues = dict.fromkeys((*consumer.queues(topic), *map(_queue, own)))
+        try:
+            queues = dict.fromkeys((*consumer.queues(topic), *map(_queue, own)))
+        except TopicNotFound:
+            return {}
         stretches = [(queue, consumer.min_offset(queue), consumer.max_offset(queue)) for queue in queues]
     return {
         (queue, message.queue_offset): message.msg_id

@@ -55,12 +55,12 @@ def proof(client: ClusterClient, query: str) -> Proof:
     batches = _batches(client, query)
     long_ago_ms = client.clock.now_ms() - _CONFIRMED_WITHIN_MS
     late = [batch for batch in batches if not batch.completed and batch.decidedAtMs < long_ago_ms]
-    found = findings(batches, partial(_deleted_ms, client))
+    found = findings(batches, partial(deleted_ms, client))
     return Proof(query, batches, found, resets(batches), unwritten(batches), late)
 
 
-def _deleted_ms(client: ClusterClient, queue: MessageQueue) -> int:
-    """As the audit asks for it: of a broker that does not answer nothing is known."""
+def deleted_ms(client: ClusterClient, queue: MessageQueue) -> int:
+    """As the audit asks for it (`audit.DeletedMs`): of a broker that does not answer nothing is known."""
     header = GetMaxOffsetRequestHeader(queue.topic, queue.queue_id, bname=queue.broker_name)
     try:
         answer = client.broker(queue.broker_name).call(RequestCode.GET_MAX_OFFSET, header, timeout_ms=_TIMEOUT_MS)

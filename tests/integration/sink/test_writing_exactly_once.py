@@ -216,6 +216,19 @@ def test_the_assertion_reads_the_topic(sink: Sink) -> None:
         assert_exactly_once(sink.name, namesrv=sink.mq.namesrv)
 
 
+def test_the_assertion_takes_no_row_of_the_next_topic_for_one_of_the_last(sink: Sink) -> None:
+    """The offsets are given again: rows that went with their topic are gone, and none is there twice."""
+    with AdminClient(sink.mq.namesrv) as admin:
+        sink.commit(sink.task(0, 0, "a"))
+        admin.delete_topic(sink.name)
+        with pytest.raises(AssertionError, match=f"exactly-once: {sink.name}/[^ ]*, offsets 0 to 0, has 0 messages.$"):
+            assert_exactly_once(sink.name, namesrv=sink.mq.namesrv)
+        admin.create_topic(sink.name, queues=2)
+    sink.commit(sink.task(1, 0, *"bcde"))
+    with pytest.raises(AssertionError, match=f"exactly-once: {sink.name}/[^ ]*, offsets 0 to 0, has 0 messages.$"):
+        assert_exactly_once(sink.name, namesrv=sink.mq.namesrv)
+
+
 @pytest.mark.parametrize("is_doubled", [False, True])
 def test_the_assertion_waits_for_a_slow_broker(sink: Sink, monkeypatch: pytest.MonkeyPatch, is_doubled: bool) -> None:
     """What it has not given yet passed for gone, and what is there once more in another queue for not there."""
