@@ -86,7 +86,8 @@ class HalfBatches:
         self.held: dict[str, HeldAttempt] = {}  # by broker name
 
     def ids(self, now_ms: int, rows: int) -> IdRange:
-        """Ids that a row keeps when it is written again: its number within the partition decides."""
+        """Ids that a row keeps when it is written again: its number within the partition decides, in the order in which
+        the rows are sent. Where they are divided by queue, that is theirs of this attempt."""
         return IdRange(self._key_prefix, self.total.rows)
 
     def note(self, batch: Any, rows: Rows) -> None:
