@@ -199,6 +199,8 @@ class Rollout:
 
     def _rest(self, broker: str, error: RmqError | OSError, txn: Transaction, pending: Pending) -> None:
         key = broker, "" if isinstance(error, Unreachable | RequestTimeout) else txn.transactional_id
+        if isinstance(error, RmqError) and not error.retriable:
+            self._rests.pop((broker, ""), None)  # it is back, and says what it will not do later either
         known = self._rests.get(key)
         if known is None:
             log.warning(

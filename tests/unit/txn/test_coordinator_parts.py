@@ -369,6 +369,20 @@ def test_an_id_that_cannot_be_completed_holds_up_no_other() -> None:
     assert rollout.obstacles(other) == ""
 
 
+def test_a_broker_that_was_away_and_refuses_is_not_away_any_more() -> None:
+    """A store that was set back, say: each driver waited a minute for it, and was told what had been true before."""
+    ledger, there = decided(3), ScriptedParticipant()
+    rollout = Rollout(ledger, lambda broker: there, ManualClock(), on_disk)
+    txn = ledger.require(T)
+    there.error = AWAY
+    asyncio.run(rollout.complete(txn))
+    assert rollout.is_away("b")
+    there.error = TransactionError("It does not hold that.")
+    asyncio.run(rollout.complete(txn))
+    assert not rollout.is_away("b")
+    assert rollout.obstacle("b", txn) == "It does not hold that."
+
+
 def test_nothing_is_completed_that_is_not_on_disk() -> None:
     """A power loss could still undo it, though its rows are readable. What is decided meanwhile has to wait, too."""
     ledger, there = decided(3), ScriptedParticipant()
