@@ -21,6 +21,7 @@ from rmqspark.client.cluster.cluster_client import ClusterClient
 from rmqspark.client.pull_consumer import PullConsumer
 from rmqspark.client.spark.audit import findings
 from rmqspark.client.spark.proofs import deleted_ms
+from rmqspark.client.spark.queries import check_named
 from rmqspark.client.spark.txn import audited_batches
 from rmqspark.clock import SystemClock
 from rmqspark.errors import TopicNotFound
@@ -47,9 +48,10 @@ def assert_exactly_once(query: Any, *, namesrv: str | None = None, access: Acces
     process, else where every client looks. Two things are looked at: what the brokers recorded, as `rmq audit` does,
     and the messages themselves: each offset that a batch was given must hold one, and nowhere in its topic may another
     one have the same unique id, whatever the brokers know of it. `access` as in `Producer`. Raises InvalidArgument
-    where several clusters run in this process.
+    where several clusters run in this process, and for an empty name.
     """
     name = str(getattr(query, "id", query))
+    check_named(name)
     namesrv = namesrv or _namesrv_here()
     with ClusterClient(namesrv, access=access) as client:
         batches = _complete_batches(name, client)

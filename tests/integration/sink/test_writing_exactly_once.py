@@ -216,6 +216,13 @@ def test_the_assertion_reads_the_topic(sink: Sink) -> None:
         assert_exactly_once(sink.name, namesrv=sink.mq.namesrv)
 
 
+def test_the_assertion_is_about_somebody(sink: Sink) -> None:
+    """An empty name, as of a variable that was not set, was good for whatever else the brokers knew of."""
+    sink.commit(sink.task(0, 0, "a"))
+    with pytest.raises(InvalidArgument, match="name is empty"):
+        assert_exactly_once("", namesrv=sink.mq.namesrv)
+
+
 def test_the_assertion_takes_no_row_of_the_next_topic_for_one_of_the_last(sink: Sink) -> None:
     """The offsets are given again: rows that went with their topic are gone, and none is there twice."""
     with AdminClient(sink.mq.namesrv) as admin:
