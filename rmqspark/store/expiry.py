@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import structlog
 
 from rmqspark.store.cut_tails import drop_old_tails
-from rmqspark.store.retention import HOUR_MS, LogFile, decide, full_disk_story, local_hour
+from rmqspark.store.retention import HOUR_MS, LogFile, decide, full_disk_story, fullest, local_hour
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -99,17 +99,17 @@ class Expiry:
         self._plan(now_ms, [])
 
     def _plan(self, now_ms: int, log_files: Sequence[LogFile], *, at_any_hour: bool = False) -> RetentionPlan:
-        disk = self._files.disk_usage()
+        disks = [self._files.disk_usage(), self._files.disk_usage(self._log.segments.directory)]
         plan = decide(
             now_ms,
             local_hour(now_ms),
             log_files,
-            [disk],
+            disks,
             self._config,
             was_disk_full=self._is_disk_full,
             at_any_hour=at_any_hour,
         )
-        self._note_disk(disk, is_full=plan.is_disk_full)
+        self._note_disks(disks, is_full=plan.is_disk_full)
         return plan
 
     def _unspared(self, plan: RetentionPlan, spare_from: int | None) -> Sequence[LogFile]:
@@ -146,10 +146,10 @@ class Expiry:
             self._gate.shut_for_good(f"An fsync failed: {error}.", "Check the disk, then start the broker again.")
             raise
 
-    def _note_disk(self, disk: DiskUsage, *, is_full: bool) -> None:
+    def _note_disks(self, disks: Sequence[DiskUsage], *, is_full: bool) -> None:
         """The operator is told when it changes, senders with each refusal."""
         if is_full:
-            story = full_disk_story(disk, self._config)
+            story = full_disk_story(fullest(disks, self._config), self._config)
             self._gate.shut(story, _ROOM)
             if not self._is_disk_full:
                 log.warning("no message is taken", reason=story, hint=_ROOM)

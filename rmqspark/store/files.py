@@ -128,8 +128,9 @@ class FileSystem(Protocol):
     def lock(self, path: str) -> File:
         """Creates and locks a file until the handle is closed or the process ends; StoreLocked if another has it."""
 
-    def disk_usage(self) -> DiskUsage:
-        """Room on the partition of the root."""
+    def disk_usage(self, directory: str = "") -> DiskUsage:
+        """Room on the partition of the root, or of a directory in it, which may be mounted there or a link. Of one that
+        is not there yet it is the root's."""
 
     def boot_id(self) -> str:
         """Names the time since the machine was last started; "" where that is not known. Under the same name nothing

@@ -312,8 +312,8 @@ class MessageStore:
         )
 
     def disk_usage(self) -> DiskUsage:
-        """Room on the partition of the store."""
-        return self._storeys.files.disk_usage()
+        """Room on the partition of the log, for messages."""
+        return self._storeys.files.disk_usage(self._log.segments.directory)
 
     # --- what goes
 

@@ -206,9 +206,12 @@ class PosixFileSystem:
         (kind,) = struct.unpack_from("@h", answer)
         return bool(kind != fcntl.F_UNLCK)
 
-    def disk_usage(self) -> DiskUsage:
+    def disk_usage(self, directory: str = "") -> DiskUsage:
         # Used + usable, as RocketMQ's UtilAll counts: the blocks kept for root are nobody's room.
-        blocks = os.statvfs(self._root)
+        try:
+            blocks = os.statvfs(self._root / directory)
+        except FileNotFoundError:
+            blocks = os.statvfs(self._root)
         usable = blocks.f_blocks - blocks.f_bfree + blocks.f_bavail
         return DiskUsage(usable * blocks.f_frsize, blocks.f_bavail * blocks.f_frsize)
 

@@ -86,6 +86,13 @@ def decide(
     return RetentionPlan(tuple(chosen), is_full, is_forced)
 
 
+def fullest(disks: Sequence[DiskUsage], config: StoreConfig) -> DiskUsage:
+    """The disk for whose sake no message is taken, where that is so."""
+    if config.min_free_bytes:
+        return min(disks, key=lambda disk: disk.free_bytes)
+    return min(disks, key=lambda disk: disk.free_bytes / max(1, disk.total_bytes))
+
+
 def full_disk_story(disk: DiskUsage, config: StoreConfig) -> str:
     """How full a disk is on which `decide` has no message taken, and which setting says so."""
     free = f"The disk is full: {disk.free_bytes >> 20:,} MiB of {disk.total_bytes >> 20:,} are free"

@@ -315,7 +315,7 @@ class MemoryFileSystem:
         self._machine.locked.add(inode)
         return file
 
-    def disk_usage(self) -> DiskUsage:
+    def disk_usage(self, directory: str = "") -> DiskUsage:
         total = _UNBOUNDED_BYTES if self._machine.budget_bytes is None else self._machine.budget_bytes
         return DiskUsage(total, max(0, total - self._machine.used_bytes()))
 

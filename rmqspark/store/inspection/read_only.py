@@ -97,8 +97,8 @@ class ReadOnlyFiles:
     def modified_ms(self, path: str) -> int:
         return self._files.modified_ms(path)
 
-    def disk_usage(self) -> DiskUsage:
-        return self._files.disk_usage()
+    def disk_usage(self, directory: str = "") -> DiskUsage:
+        return self._files.disk_usage(directory)
 
     def boot_id(self) -> str:
         return self._files.boot_id()

@@ -136,8 +136,12 @@ def test_a_writer_that_gets_nowhere_says_so(tmp_path: Path, monkeypatch: pytest.
 
 def test_disk_usage_is_of_the_partition(tmp_path: Path) -> None:
     """Free room is some part of the whole, both in bytes."""
-    usage = PosixFileSystem(tmp_path).disk_usage()
+    files = PosixFileSystem(tmp_path)
+    usage = files.disk_usage()
     assert 0 < usage.free_bytes <= usage.total_bytes
+    assert files.disk_usage("commitlog").total_bytes == usage.total_bytes, "which is not there yet"
+    (tmp_path / "commitlog").symlink_to("/dev")
+    assert files.disk_usage("commitlog").total_bytes == PosixFileSystem("/dev").disk_usage().total_bytes
 
 
 def test_whether_a_file_is_locked_can_be_asked_without_a_lock(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import itertools
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,7 +13,10 @@ from structlog.testing import capture_logs
 
 from rmqspark.errors import NotWritable, StoreError
 from rmqspark.store.config import StoreConfig
+from rmqspark.store.files import DiskUsage
+from rmqspark.store.retention import local_hour
 from rmqspark.testing.disk_faults import CHANGES
+from rmqspark.testing.memory_files import MemoryFileSystem
 
 from .store_bench import QUEUE_FILE_ENTRIES, SMALL, StoreBench, bulk, draft
 
@@ -395,6 +399,32 @@ def test_a_full_disk_refuses_and_recovers() -> None:
     assert not bench.store.expire(bench.clock.now_ms()).is_disk_full
     bench.send("t", 0, b"two")
     assert bench.bodies("t", 0) == [b"one", b"two"]
+
+
+@pytest.mark.parametrize("full", ["", "commitlog"])
+@pytest.mark.parametrize("limits", [{"min_free_bytes": 1 << 20}, {}])
+def test_a_log_on_a_disk_of_its_own_has_both_looked_at(
+    monkeypatch: pytest.MonkeyPatch, limits: dict[str, int], full: str
+) -> None:
+    """Whichever is full: messages are for the one, their queues for the other."""
+    bench = StoreBench(StoreConfig(**{**SMALL.__dict__, **limits}))
+    for number in range(20):
+        bench.send("t", 0, b"%03d" % number + bytes(100))
+    bench.store.checkpoint()
+    bench.clock.advance(hours=73)
+    another_hour = (local_hour(bench.clock.now_ms()) + 12) % 24
+    bench.store.adopt(replace(bench.config, delete_when=str(another_hour)))
+    usages = {full: DiskUsage(1 << 30, 1 << 10)}
+    roomy = DiskUsage(1 << 40, 1 << 39)
+    monkeypatch.setattr(MemoryFileSystem, "disk_usage", lambda _, directory="": usages.get(directory, roomy))
+    report = bench.store.expire(bench.clock.now_ms())
+    assert report.is_disk_full
+    assert report.deleted, "what has expired goes at any hour"
+    with pytest.raises(NotWritable, match="0 MiB of 1,024 are free"):
+        bench.send("t", 0, b"refused")
+    usages.clear()
+    assert not bench.store.expire(bench.clock.now_ms()).is_disk_full
+    assert bench.store.disk_usage() == roomy
 
 
 def test_a_look_at_the_disk_deletes_nothing() -> None:
