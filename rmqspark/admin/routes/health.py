@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import APIRouter
 
 from rmqspark.admin.routes.given import TheDesk
-from rmqspark.errors import Busy
+from rmqspark.errors import Busy, NoPermission
 
 router = APIRouter(tags=["health"])
 
@@ -21,7 +21,10 @@ async def healthz() -> dict[str, Any]:
 @router.get("/readyz")
 def readyz(desk: TheDesk) -> dict[str, Any]:
     """A name server answers, and knows a broker; 503 otherwise."""
-    brokers = sorted(desk.cluster.cluster_info().brokerAddrTable)
+    try:
+        brokers = sorted(desk.cluster.cluster_info().brokerAddrTable)
+    except NoPermission as error:  # it is not whoever asks for this that lacks a right: this process has no keys
+        raise Busy(error.message, hint=error.hint) from error
     if not brokers:
         raise Busy("No broker is registered.", hint="Start one with: rmq broker")
     return {"status": "ok", "brokers": brokers}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import re
 import socket
+from contextlib import ExitStack, closing
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from rmqspark import AdminClient, Message, Producer, PullConsumer
 from rmqspark.admin.reads import topics
+from rmqspark.clock import SystemClock
+from rmqspark.namesrv.config import NamesrvConfig
+from rmqspark.namesrv.server import NameServer
 from rmqspark.protocol.records.message_id import offset_msg_id, pack_host
 from rmqspark.testing import cluster
+from rmqspark.testing.in_process import LoopThread
 from rmqspark.testing.rmq import Rmq
 
 from ..batches import committed, written
@@ -505,6 +510,19 @@ def test_a_cluster_that_is_away_is_told_as_that(rest: Rest, tmp_path: Any) -> No
         for path in ("/readyz", "/api/v1/cluster", "/api/v1/topics", "/api/v1/groups"):
             problem = alone.problem("GET", path, 503, "unreachable")
             assert "127.0.0.1:1" in problem["detail"]
+
+
+def test_who_lacks_keys_is_not_ready(tmp_path: Path) -> None:
+    """Where name servers ask who asks: 503 as the page says, for it is not the load balancer that needs a right."""
+    first = '{"username": "root", "password": "root-secret"}'
+    config = NamesrvConfig(listen_port=0, authentication_enabled=True, init_authentication_user=first)
+    with ExitStack() as stack:
+        loop = stack.enter_context(closing(LoopThread()))
+        namesrv = loop.run(lambda: NameServer(config, clock=SystemClock()))
+        stack.callback(namesrv.stop)
+        problem = stack.enter_context(served(namesrv.address, tmp_path)).problem("GET", "/readyz", 503, "busy")
+    assert "username" in problem["detail"]
+    assert "RMQ_ACCESS_KEY" in problem["hint"]
 
 
 def test_admin_client_and_rest_tell_the_same(rest: Rest, rmq: Rmq, filled: str) -> None:
