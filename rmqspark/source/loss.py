@@ -87,8 +87,9 @@ def _renumbered(
     ]
 
 
-def strangers(start: Offsets, snapshot: Snapshot) -> list[Loss]:
-    """The queues of topics all of whose known queues are away, while others are there: those of another cluster.
+def strangers(start: Offsets, snapshot: Snapshot, resets: Collection[MessageQueue]) -> list[Loss]:
+    """The queues of topics all of whose known queues are away, while others are there: those of another cluster. Those
+    in `resets` are known as well, and enter anew: of them nothing is lost.
 
     Not those of a member of a shared group: it may have known but those of a broker that is away, and where it goes on
     in others is for its group to say."""
@@ -100,7 +101,7 @@ def strangers(start: Offsets, snapshot: Snapshot) -> list[Loss]:
         Loss(queue, start.positions[queue], story)
         for topic in sorted(known.keys() & there.keys())
         if known[topic].isdisjoint(there[topic])
-        for queue in sorted(known[topic])
+        for queue in sorted(known[topic].difference(resets))
     ]
 
 

@@ -125,7 +125,7 @@ class Progress:
     def _next_end(self, start: Offsets, snapshot: Snapshot, limits: Limits | None) -> Offsets:
         """What follows from a look: first what has gone, then what is this query's, then how far it goes."""
         resets = self._rewinds.due(start, snapshot, is_idle=is_idle(start, self._group.owned(snapshot)))
-        snapshot, reborn = self._account(self._read_on(start, resets), snapshot)
+        snapshot, reborn = self._account(start, snapshot, resets)
         self._tell_idle(snapshot)
         start, snapshot = self._own(start, snapshot)
         resets = {queue: at for queue, at in resets.items() if queue in snapshot.ends}  # the rest is for who reads it
@@ -261,8 +261,12 @@ class Progress:
             self._told_idle = True
             _log.warning("%s", story)
 
-    def _account(self, start: Offsets, snapshot: Snapshot) -> tuple[Snapshot, set[str]]:
-        """A snapshot that `start` can be carried on from, and the topics that begin anew. Raises DataLoss."""
+    def _account(
+        self, known: Offsets, snapshot: Snapshot, resets: Mapping[MessageQueue, int]
+    ) -> tuple[Snapshot, set[str]]:
+        """A snapshot that `known` can be carried on from, but for what enters anew by `resets`, and the topics that
+        begin anew. Raises DataLoss."""
+        start = self._read_on(known, resets)
         short = shrunken(start, snapshot)
         for pause_ms in self._options.retry.pauses_ms:  # a broker that flaps: look again before it is called a loss
             if not short:
@@ -270,7 +274,7 @@ class Progress:
             self._clock.sleep_ms(pause_ms)
             snapshot = self._look(start)
             short = shrunken(start, snapshot)
-        bear(replaced(start, snapshot) + strangers(start, snapshot) + short, tolerant=self._tolerant)
+        bear(replaced(start, snapshot) + strangers(known, snapshot, resets) + short, tolerant=self._tolerant)
         return snapshot, {loss.queue.topic for loss in short}
 
     def _without_deleted(self, start: Offsets, snapshot: Snapshot) -> Offsets:

@@ -162,6 +162,17 @@ def test_a_reset_of_a_queue_that_is_away_waits_for_it() -> None:
     assert cluster.resets == {}
 
 
+def test_a_reset_of_all_that_is_in_sight_makes_no_strangers_of_the_rest() -> None:
+    """Where the group is set to another place while a broker of the topic is away, or the topic has fewer queues, the
+    others are known as before: the checkpoint is not taken for one of another cluster."""
+    cluster = Cluster({Q1: 70})
+    query = progress(cluster)
+    cluster.resets = {Q1: 3}
+    moved = query.latest(at({Q0: 50, Q1: 65}), None)
+    assert (moved.positions, cluster.resets) == ({Q0: 50, Q1: 3}, {})
+    assert query.latest(moved, None).positions == {Q0: 50, Q1: 70}
+
+
 MADE_ANEW = StoreIdentity("s", 1, topic_deleted_ms=9)
 
 
