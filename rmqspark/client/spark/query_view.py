@@ -16,6 +16,7 @@ from rmqspark.client.spark.lag import figures, look
 from rmqspark.client.spark.queries import SeenQuery, name_of
 from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.bodies.queries import QueryLag, QueryReport
+from rmqspark.protocol.names import is_made_by_brokers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -144,7 +145,8 @@ def _messages_per_second(report: QueryReport) -> float | None:
 
 
 def _by_group(seen: SeenQuery, groups: list[GroupDescription], now_ms: int) -> QueryView:
-    topics = {piece.topic for piece in seen.known.inputs}
+    """Of all topics that its groups have offsets of: what its last batch read need not be all that it reads."""
+    read = {piece.topic for piece in seen.known.inputs}
     queues = [
         OwnedQueue(
             group.name,
@@ -155,7 +157,7 @@ def _by_group(seen: SeenQuery, groups: list[GroupDescription], now_ms: int) -> Q
         )
         for group in groups
         for each in group.queues
-        if each.queue.topic in topics
+        if each.queue.topic in read or not is_made_by_brokers(each.queue.topic)
     ]
     times = [queue.behind_ms for queue in queues if queue.behind_ms is not None]
     rates = [group.consumed_per_second for group in groups if group.consumed_per_second is not None]

@@ -10,10 +10,14 @@ from pyspark.sql.streaming.listener import QueryProgressEvent, QueryTerminatedEv
 
 from rmqspark.client.admin import AdminClient
 from rmqspark.client.cluster.cluster_client import ClusterClient
-from rmqspark.client.spark.queries import seen_query
+from rmqspark.client.producer import Producer
+from rmqspark.client.pull_consumer import PullConsumer
+from rmqspark.client.spark.queries import SeenQuery, seen_query
 from rmqspark.client.spark.query_view import view_of
 from rmqspark.client.spark.txn import input_keeper
-from rmqspark.model import MessageQueue
+from rmqspark.model import Message, MessageQueue
+from rmqspark.protocol.bodies.queries import KnownQuery
+from rmqspark.protocol.bodies.txn import InputRange
 from rmqspark.source.lag import LagListener
 from rmqspark.source.offsets import Offsets
 from rmqspark.testing import cluster
@@ -66,3 +70,19 @@ def test_a_query_beside_a_broker_that_does_not_answer() -> None:
                 listener.onQueryProgress(progress(query_id, positions))
             view = view_of(client, seen_query(client, query_id, on_silent=lambda name, error: None))
         assert (view.state, view.batch_id, view.lag, len(view.queues)) == ("running", 7, None, 2)
+
+
+def test_a_query_without_a_listener_is_behind_in_topics_that_its_last_batch_did_not_read() -> None:
+    """Nothing was in them then: that it has caught up with the others says nothing of them now."""
+    busy, quiet = MessageQueue("orders", "broker-a", 0), MessageQueue("refunds", "broker-a", 0)
+    with cluster() as mq, ClusterClient(mq.namesrv) as client, AdminClient(mq.namesrv) as admin:
+        for topic in ("orders", "refunds"):
+            admin.create_topic(topic, queues=1)
+        with Producer(mq.namesrv) as producer, PullConsumer(mq.namesrv, group="g") as consumer:
+            producer.send(Message("orders", b"paid"))
+            consumer.commit({busy: 1, quiet: 0})
+            producer.send(Message("refunds", b"sent back"))
+        last = [InputRange("g", *busy, fromOffset=0, toOffset=1)]
+        view = view_of(client, SeenQuery(KnownQuery("id", batchId=1, inputs=last), 0))
+    assert {each.queue: each.lag for each in view.queues} == {busy: 0, quiet: 1}
+    assert view.lag == 1
