@@ -2,7 +2,8 @@
 
 One pull of one message answers everything about a queue: where it begins and ends, and since when the first message
 that was not read has been waiting. No request of stock brokers tells that time alone. Where that message has expired,
-it is the first one that is still there, and takes another pull.
+it is the first one that is still there, and takes another pull. Of a topic that is closed to readers the end alone is
+known.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rmqspark.client.cluster.broker_client import NO_GROUP
-from rmqspark.errors import InvalidArgument, TopicNotFound
+from rmqspark.errors import InvalidArgument, NoPermission, TopicNotFound
 from rmqspark.message_queue import MessageQueue
 from rmqspark.protocol.records.record import decode_record
 
@@ -69,7 +70,7 @@ def _look(cluster: ClusterClient, positions: Mapping[MessageQueue, int]) -> dict
         (queue, position, cluster.broker(queue.broker_name).submit_pull(queue, position, group=NO_GROUP, max_count=1))
         for queue, position in sorted(positions.items())
     ]
-    answers = ((queue, _answer(queue, position, pull)) for queue, position, pull in asked)
+    answers = ((queue, _answer(cluster, queue, position, pull)) for queue, position, pull in asked)
     return {queue: lag for queue, lag in answers if lag is not None}
 
 
@@ -79,23 +80,25 @@ def figures(queues: Iterable[QueueLag], now_ms: int) -> LagFigures:
     if not lags:
         return LagFigures()
     offsets = [lag.messages for lag in lags]
-    times = [behind for lag in lags if (behind := lag.behind_ms(now_ms)) is not None]
-    sizes = [lag.messages * lag.waiting_bytes for lag in lags if lag.messages and lag.waiting_bytes is not None]
-    unknown_size = any(lag.messages for lag in lags) and not sizes
+    waiting = [lag for lag in lags if lag.messages]
+    times = [behind for lag in waiting if (behind := lag.behind_ms(now_ms)) is not None]
+    sizes = [lag.messages * lag.waiting_bytes for lag in waiting if lag.waiting_bytes is not None]
     return LagFigures(
         min(offsets),
         max(offsets),
         sum(offsets) / len(offsets),
-        None if unknown_size else sum(sizes),
-        max(times, default=None),
+        None if waiting and not sizes else sum(sizes),
+        None if waiting and not times else max(times, default=0),
     )
 
 
-def _answer(queue: MessageQueue, position: int, pull: Future[PullResult]) -> QueueLag | None:
+def _answer(cluster: ClusterClient, queue: MessageQueue, position: int, pull: Future[PullResult]) -> QueueLag | None:
     try:
         result = pull.result()
     except (TopicNotFound, InvalidArgument):
         return None
+    except NoPermission:  # of a topic that is closed to readers: how many messages wait there can be asked all the same
+        return QueueLag(queue, position, cluster.broker(queue.broker_name).max_offset(queue.topic, queue.queue_id))
     if not result.records:
         return QueueLag(queue, max(position, result.min_offset), result.max_offset)
     record = decode_record(result.records)

@@ -39,3 +39,10 @@ def test_a_queue_whose_next_message_has_expired_is_behind_by_what_is_left() -> N
     assert found == [QueueLag(Q0, FIRST, END, 4_000, len(RECORD)), QueueLag(Q1, END, END)]
     total = figures(found, now_ms=10_000)
     assert (total.max_offsets, total.max_ms, total.estimated_total_bytes) == (40, 6_000, 40 * len(RECORD))
+
+
+def test_a_queue_that_cannot_be_looked_at_is_behind_for_nobody_knows_how_long() -> None:
+    """That the others have caught up says nothing of it: in all it is unknown, and not 0 either."""
+    total = figures([QueueLag(Q0, 10, 15), QueueLag(Q1, END, END)], now_ms=10_000)
+    assert (total.max_offsets, total.max_ms, total.estimated_total_bytes) == (5, None, None)
+    assert figures([QueueLag(Q1, END, END)], now_ms=10_000).max_ms == 0
