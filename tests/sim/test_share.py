@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.faults]
 
-SHARE = (17, 140, 9014, 42_017, 47_116, 50_018, 60_011, 60_243, 70_002, 70_020)
+SHARE = (17, 140, 9014, 42_017, 60_243, 80_024, 80_036)
 """Few that reach everything."""
 MOST_NEW = 2_000
 """Seeds of the long form: about 40 minutes on one quiet core."""
