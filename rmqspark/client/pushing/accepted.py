@@ -20,22 +20,30 @@ MOST_THREADS: Final = 1_000  # RocketMQ's bounds, as those of batches
 MOST_IN_A_BATCH: Final = 1_024
 _RETRIES: Final = 16  # RocketMQ's for -1, where messages are consumed in any order
 _WITHOUT_END: Final = (1 << 31) - 1  # and in order
-_NOT_BEGUN: Final = (CoroutineType, GeneratorType, AsyncGeneratorType)
+_NOT_BEGUN: Final = (CoroutineType, AsyncGeneratorType)
 _MAKERS: Final = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
 _HAVE_IT_RUN: Final = (
     "Have it run to its end: listener=lambda message: asyncio.run_coroutine_threadsafe(handle(message), loop).result()."
 )
+_HAVE_IT_GONE_THROUGH: Final = "Have it run to its end: listener=lambda message: list(handle(message))."
 
 
 def checked_listener(listener: Callable[..., object], *, takes_list: bool) -> Call:
     """What calls it with a batch. InvalidArgument for an `async def`, or one with `yield`: a call of it returns with
-    nothing done, and that would be taken for consumed. One that hides behind another function fails when called."""
-    if any(makes(each) for makes in _MAKERS for each in (listener, getattr(listener, "__call__", None))):  # noqa: B004
-        raise InvalidArgument(f"listener is {listener!r:.80}, whose calls do nothing by themselves.", hint=_HAVE_IT_RUN)
+    nothing done, and that would be taken for consumed. A coroutine from behind another function fails when called; a
+    generator is run to its end: that of `Executor.map` stands for work which is under way, and raises what went wrong
+    there."""
+    called = listener, getattr(listener, "__call__", None)  # noqa: B004
+    if any(makes(each) for makes in _MAKERS for each in called):
+        hint = _HAVE_IT_GONE_THROUGH if any(map(inspect.isgeneratorfunction, called)) else _HAVE_IT_RUN
+        raise InvalidArgument(f"listener is {listener!r:.80}, whose calls do nothing by themselves.", hint=hint)
     take: Call = listener if takes_list else lambda messages: listener(messages[0])
 
     def call(messages: list[ReceivedMessage]) -> None:
         outcome = take(messages)
+        if isinstance(outcome, GeneratorType) and inspect.getgeneratorstate(outcome) == inspect.GEN_CREATED:
+            for _ in outcome:
+                pass
         if isinstance(outcome, _NOT_BEGUN):
             if isinstance(outcome, CoroutineType):
                 outcome.close()  # or Python warns that nobody has awaited it
