@@ -75,9 +75,10 @@ def tell_of_unknown(namesrv: NameServer, brokers: Iterable[str]) -> None:
 
 def tell_of_unserved(store: Path, names: Iterable[str], served: int) -> None:
     """Of the stores of brokers so called, in that order, those behind the first `served`: left by a start with more of
-    them. Their part of each topic would be missed without a word, for no name server knows of them."""
+    them. Their part of each topic would be missed without a word, for no name server knows of them. Not of what may not
+    be looked into, as another user's: these could not be served here."""
     for count, name in enumerate(names, start=1):
-        if count > served and (store / name / "commitlog").is_dir() and not _is_served_otherwise(store / name):
+        if count > served and _is_left_out(store / name):
             print(
                 f"{store / name} is the store of a broker, too, and is not served: nobody can read what is in it. "
                 f"With --brokers {count} it is.",
@@ -85,8 +86,11 @@ def tell_of_unserved(store: Path, names: Iterable[str], served: int) -> None:
             )
 
 
-def _is_served_otherwise(directory: Path) -> bool:
+def _is_left_out(directory: Path) -> bool:
     from rmqspark.store.inspection.store import is_in_use
     from rmqspark.store.posix_files import PosixFileSystem
 
-    return is_in_use(PosixFileSystem(directory))
+    try:
+        return (directory / "commitlog").is_dir() and not is_in_use(PosixFileSystem(directory))
+    except OSError:
+        return False

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from rmqspark.broker.config import BrokerConfig
 from rmqspark.cli.servers.setting_flags import Sources
-from rmqspark.cli.up.beside import check_they_can_talk, without_clients_switch
+from rmqspark.cli.up.beside import check_they_can_talk, tell_of_unserved, without_clients_switch
 from rmqspark.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 CERTIFICATE = {"tls_server_cert_path": "cert.pem"}
 ENFORCING = {**CERTIFICATE, "tls_server_mode": "enforcing"}
@@ -61,3 +66,16 @@ def test_the_switch_counts_where_it_may_be_meant(settings: dict[str, object], mo
     monkeypatch.setenv("RMQ_TLS_ENABLE", "true")
     sources = Sources(settings, {})
     assert without_clients_switch(sources.settings(BrokerConfig), sources).tls_enable
+
+
+def test_a_store_beside_that_may_not_be_looked_into_keeps_no_broker_from_its_start(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As another user's: the start ended for what was to be a word about it. Of those behind it is told."""
+    for name in ("broker-b", "broker-c"):
+        (tmp_path / name / "commitlog").mkdir(parents=True)
+    (tmp_path / "broker-b" / "lock").symlink_to("lock")  # an error for root, too
+    tell_of_unserved(tmp_path, ["broker-a", "broker-b", "broker-c"], 1)
+    told = capsys.readouterr().err
+    assert "broker-b" not in told
+    assert "broker-c is the store of a broker, too, and is not served" in told
