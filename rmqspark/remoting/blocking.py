@@ -12,6 +12,7 @@ import itertools
 import os
 import socket
 import threading
+import weakref
 from typing import TYPE_CHECKING
 
 from rmqspark.clock import Clock, SystemClock
@@ -51,6 +52,8 @@ _SILENT_LOOKS = 10
 """Without a byte, when a request was given up: what is between may have forgotten the connection, and the system would
 go on for a quarter of an hour. RocketMQ's clients leave it at the first request that has no answer in time."""
 
+_made: weakref.WeakSet[BlockingConnection] = weakref.WeakSet()
+
 
 class BlockingConnection:
     """A connection to one server, open from construction until `close` or its loss.
@@ -87,6 +90,7 @@ class BlockingConnection:
         deadline_ms = self._clock.monotonic_ms() + connect_timeout_ms
         session = None if access.tls is None else _session(address, access.tls)
         self._socket = dial(address, connect_timeout_ms)
+        _made.add(self)
         self._receive: Callable[[memoryview], int] = self._socket.recv_into
         self._writer: FrameWriter | TlsWriter = FrameWriter(self._socket, self._clock)
         self._encrypting: TlsWriter | None = None
@@ -318,3 +322,13 @@ def _session(address: str, tls: Tls) -> TlsSession:
     from rmqspark.remoting.tls.channel import client_session  # only now: most can do without OpenSSL
 
     return client_session(address, tls)
+
+
+def _let_go() -> None:
+    """In a process that is forked: also of those that are being made, which nobody has yet. No server would notice its
+    parent's death while anybody holds them open."""
+    for connection in list(_made):
+        connection.close()  # our copy
+
+
+os.register_at_fork(after_in_child=_let_go)

@@ -48,11 +48,8 @@ class _Slot:
         self.begin_anew()
 
     def begin_anew(self) -> None:
-        """In a process that is forked: another thread may have had the lock, and is not there to let go of it. The
-        connection is its parent's, whose death no server would notice while anybody holds it open."""
+        """In a process that is forked: another thread may have had the lock, and is not there to let go of it."""
         self._changed = threading.Condition(threading.Lock())
-        if self._connection is not None:
-            self._connection.close()  # our copy
 
     @property
     def live(self) -> BlockingConnection | None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
+import socket
 import threading
+from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager, suppress
 from typing import IO, TYPE_CHECKING, NoReturn
 
@@ -13,8 +16,11 @@ import pytest
 from rmqspark import AdminClient, Message, Producer, PullConsumer, PushConsumer
 from rmqspark.client.cluster.capabilities import Capabilities
 from rmqspark.client.cluster.cluster_client import ClusterClient
+from rmqspark.client.cluster.connections import Connections
 from rmqspark.errors import AlreadyClosed, OffsetMoved, TopicNotFound, TopicRemade, Unreachable
 from rmqspark.model import MessageQueue
+from rmqspark.remoting.access import Access, Tls
+from rmqspark.remoting.blocking import BlockingConnection
 from rmqspark.testing import cluster
 
 if TYPE_CHECKING:
@@ -381,6 +387,30 @@ def test_a_forked_process_holds_no_connection_of_its_parent(mq: LocalCluster, to
         assert in_a_fork(look) == b"closed"
         send(mq, topic, b"first")
         assert [message.body for message in poll_all(consumer, 1)] == [b"first"]
+
+
+def test_a_forked_process_holds_no_connection_that_its_parent_is_making() -> None:
+    """Such as one whose TLS is not agreed on yet."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        connections = Connections(60_000, access=Access(tls=Tls()))
+        connecting = connections.soon(address)
+        peer, _ = server.accept()
+        with peer:
+            assert peer.recv(1)
+            made = [each for each in gc.get_objects() if isinstance(each, BlockingConnection)]
+            (ours,) = [each._socket.fileno() for each in made if each.address == address]
+
+            def look() -> bytes:
+                with suppress(OSError):
+                    os.fstat(ours)
+                    return b"open"
+                return b"closed"
+
+            assert in_a_fork(look) == b"closed"
+        assert isinstance(connecting, Future)
+        assert isinstance(connecting.exception(60), Unreachable)
+        connections.close()
 
 
 def test_a_forked_process_is_another_client(mq: LocalCluster, topic: str) -> None:
