@@ -79,7 +79,8 @@ def status_of(error: errors.RmqError) -> HTTPStatus:
 
 def code_of(error: errors.RmqError) -> str:
     """`topic_not_found` for TopicNotFound: for programs, and stable."""
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(error).__name__).lower()
+    kind = errors.Unreachable if isinstance(error, errors.NoBrokers) else type(error)  # as it was before it had a class
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind.__name__).lower()
 
 
 def problem(
