@@ -135,18 +135,18 @@ class ReplicaLog:
             while taken < len(view):
                 self._writer.admit_from_master()
                 room = self._log.segment_bytes - self._log.end_offset % self._log.segment_bytes
-                with view[taken : taken + room] as rest_of_file:
-                    size = self._append_some(rest_of_file, room)
+                with view[taken : taken + room] as rest_of_file, view[taken + room :] as next_file:
+                    size = self._append_some(rest_of_file, next_file, room)
                 if not size:
                     break
                 taken += size
         return taken
 
-    def _append_some(self, view: memoryview, room: int) -> int:
+    def _append_some(self, view: memoryview, next_file: memoryview, room: int) -> int:
         """What `view` begins with; `room` is what the file has left."""
         sizes = whole_records(view)
         if len(sizes):
-            return self._append_records(view, sizes)
+            return self._append_records(view, next_file, sizes)
         if len(view) < BLANK_BYTES:
             if len(view) == room:
                 raise RecordError(f"A file of the log ends at {self._log.end_offset} without a blank record.")
@@ -155,13 +155,13 @@ class ReplicaLog:
         is_blank = magic == MAGIC_BLANK and size == room <= MOST_BLANK_BYTES
         is_record = magic in (MAGIC_V1, MAGIC_V2) and MIN_RECORD_BYTES <= size <= min(room, MOST_RECORD_BYTES)
         if not (is_blank or is_record):
-            return self._append_misfit(view, size, magic, room)
+            return self._append_misfit(view, next_file, size, magic, room)
         if not is_blank or len(view) < room:
             return 0
         self._write(bytes(view), self._writer.store_timestamp_ms, (), self._found.halves.kept)
         return room
 
-    def _append_misfit(self, view: memoryview, size: int, magic: int, room: int) -> int:
+    def _append_misfit(self, view: memoryview, next_file: memoryview, size: int, magic: int, room: int) -> int:
         """Where neither a record nor a blank one begins: damage of the master's, if that can be proven."""
         what = f"no record (size {size}, magic {magic:#x}) where the file has room for {room} bytes"
         error = RecordError(
@@ -170,9 +170,9 @@ class ReplicaLog:
         )
         if magic == MAGIC_BLANK:  # files of another length, of which there is more behind it
             raise error
-        return self._append_damage(bytes(view), error)
+        return self._append_damage(bytes(view), next_file, error)
 
-    def _append_records(self, view: memoryview, sizes: Positions) -> int:
+    def _append_records(self, view: memoryview, next_file: memoryview, sizes: Positions) -> int:
         """Those before the first that cannot be believed, if any; returns how many bytes they are."""
         data = bytes(view[: int(sizes.sum())])
         batch = RecordBatch.from_sizes(data, sizes)
@@ -181,34 +181,51 @@ class ReplicaLog:
         except RecordError as error:
             good = self._count_good(data, sizes)
             if not good:
-                return self._append_as_master_has_it(bytes(view), sizes, error)
-            return self._append_records(view, sizes[:good])
+                return self._append_as_master_has_it(bytes(view), next_file, sizes, error)
+            return self._append_records(view, next_file, sizes[:good])
         return self._write_records(data, batch)
 
-    def _append_as_master_has_it(self, data: bytes, sizes: Positions, why_not: RecordError) -> int:
+    def _append_as_master_has_it(
+        self, data: bytes, next_file: memoryview, sizes: Positions, why_not: RecordError
+    ) -> int:
         """Those that came before as they come now, whatever their checksums say; returns how many bytes they are."""
         begin = self._log.end_offset
         count = int(sizes.cumsum().searchsorted(self._doubt.confirmed_bytes(begin, data), "right"))
         good = self._count_good(data, sizes[:count], check_crc=False)
         if not good:
-            return self._append_damage(data, why_not)
+            return self._append_damage(data, next_file, why_not)
         confirmed = data[: int(sizes[:good].sum())]
         log.warning("the master has false checksums, taken as they are", behind=begin, bytes=len(confirmed))
         self._write_records(confirmed, RecordBatch.from_sizes(confirmed, sizes[:good]))
         self._doubt.settle(self._log.end_offset)
         return len(confirmed)
 
-    def _append_damage(self, data: bytes, why_not: RecordError) -> int:
+    def _append_damage(self, data: bytes, next_file: memoryview, why_not: RecordError) -> int:
         """What `data` begins with, as far as the next record, where all of that came before as it comes now; returns
-        how many bytes that is."""
+        how many bytes that is. The next one may be the first of `next_file`."""
         begin = self._log.end_offset
-        size = next_record(data[: self._doubt.confirmed_bytes(begin, data)], begin)
+        confirmed = self._doubt.confirmed_bytes(begin, data)
+        size = next_record(data[:confirmed], begin)
+        if not size and confirmed == len(data) and self._begins_with_record(next_file, begin + len(data)):
+            size = confirmed
         if not size:
             raise self._doubt.about(why_not, begin, data)
         log.warning("the master's log is damaged, taken as it is", at=begin, bytes=size)
         self._write(data[:size], self._writer.store_timestamp_ms, self._found.halves.waiting, None)
         self._doubt.settle(self._log.end_offset)
         return size
+
+    def _begins_with_record(self, view: memoryview, physical_offset: int) -> bool:
+        """Whether a record that can be believed begins `view`, which lies there."""
+        sizes = whole_records(view)[:1]
+        if not len(sizes):
+            return False
+        batch = RecordBatch.from_sizes(bytes(view[: int(sizes[0])]), sizes)
+        try:
+            batch.check(check_crc=True)
+        except RecordError:
+            return False
+        return int(batch.physical_offsets[0]) == physical_offset
 
     def _write_records(self, data: bytes, batch: RecordBatch) -> int:
         shown, kept = self._found.halves.after(Records(self._log.end_offset, batch))

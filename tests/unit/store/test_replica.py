@@ -18,6 +18,7 @@ from rmqspark.store.cut_tails import DIRECTORY, drop_old_tails
 from rmqspark.store.doubt import Doubtful
 from rmqspark.store.files import write_whole
 from rmqspark.store.inspection.store import inspect_store
+from rmqspark.store.recovery.scan import whole_records
 from rmqspark.testing.disk_faults import ProcessDied
 
 from .store_bench import SMALL, StoreBench
@@ -170,6 +171,24 @@ def test_what_comes_twice_the_same_is_what_the_master_has(at: int, row: int, the
     assert log_of(bench) == raw
     topics = [bench.store.queues.bounds(*queue) for queue in (("t", 0), ("t", 1), ("u", 0))]
     assert [end for _, end in topics] == [2, 1, 6]
+
+
+@pytest.mark.parametrize("then", ["go on", "reopen", "kill"])
+@pytest.mark.parametrize(("from_behind", "at"), [(2, 0), (2, 4), (2, 84), (1, 4)])
+def test_damage_at_the_end_of_a_file_is_what_the_master_has_too(from_behind: int, at: int, then: str) -> None:
+    """Of its last record, or the blank one behind that: what follows is the first record of the next file."""
+    raw, bench = bytearray(log_of(master())), slave()
+    begin = [0, *np.cumsum(whole_records(memoryview(raw[:1024]))).tolist()][-from_behind]
+    raw[begin + at] ^= 1
+    with pytest.raises(Doubtful):
+        bench.store.replica.append(raw)
+    assert bench.store.end_offset == begin
+    assert bench.store.replica.append(raw[begin:]) == len(raw) - begin
+    if then != "go on":
+        bench.store.checkpoint()
+        getattr(bench, then)()
+    assert log_of(bench) == raw
+    assert bench.store.queues.bounds("u", 0)[1] == 24
 
 
 def test_the_rest_of_what_came_is_known_too() -> None:
