@@ -22,7 +22,14 @@ from rmqspark.protocol.records.record_batch import RecordBatch
 from rmqspark.store.dispatcher import Dispatch
 from rmqspark.store.doubt import Doubt
 from rmqspark.store.log.commit_log import Placement
-from rmqspark.store.recovery.scan import LogScan, Records, next_record, whole_records
+from rmqspark.store.recovery.scan import (
+    LONGEST_HEAD_BYTES,
+    LogScan,
+    Records,
+    fits_its_body,
+    next_record,
+    whole_records,
+)
 from rmqspark.store.recovery.whole_halves import WholeHalves
 
 if TYPE_CHECKING:
@@ -154,6 +161,8 @@ class ReplicaLog:
         size, magic = SIZE_MAGIC.unpack_from(view)
         is_blank = magic == MAGIC_BLANK and size == room <= MOST_BLANK_BYTES
         is_record = magic in (MAGIC_V1, MAGIC_V2) and MIN_RECORD_BYTES <= size <= min(room, MOST_RECORD_BYTES)
+        if is_record and len(view) >= LONGEST_HEAD_BYTES:  # what is damaged may say that much is to come
+            is_record = fits_its_body(view, size)
         if not (is_blank or is_record):
             return self._append_misfit(view, next_file, size, magic, room)
         if not is_blank or len(view) < room:
@@ -164,9 +173,10 @@ class ReplicaLog:
     def _append_misfit(self, view: memoryview, next_file: memoryview, size: int, magic: int, room: int) -> int:
         """Where neither a record nor a blank one begins: damage of the master's, if that can be proven."""
         what = f"no record (size {size}, magic {magic:#x}) where the file has room for {room} bytes"
+        is_elsewhere = magic == MAGIC_BLANK or (magic in _KNOWN_MAGICS and size > room)
         error = RecordError(
             f"At {self._log.end_offset} the master sends {what}.",
-            hint="Set mapped_file_size_commit_log to what the master has." if magic in _KNOWN_MAGICS else "",
+            hint="Set mapped_file_size_commit_log to what the master has." if is_elsewhere else "",
         )
         if magic == MAGIC_BLANK:  # files of another length, of which there is more behind it
             raise error

@@ -58,7 +58,7 @@ _CHUNK_BYTES: Final = 1 << 20
 _SHORT_CHUNK_BYTES: Final = 16 << 10  # behind damage: of what holds more, records are looked at one by one
 _LONGEST_CHUNK_BYTES: Final = 16 << 20
 _HEADS: Final = np.dtype([("size", ">i4"), ("magic", ">u4")])
-_LONGEST_HEAD_BYTES: Final = HEAD_BYTES + 2 * WIDER_HOST
+LONGEST_HEAD_BYTES: Final = HEAD_BYTES + 2 * WIDER_HOST
 _MOST_BESIDE_BYTES: Final = 2 * WIDER_HOST + 1 + MAX_TOPIC_BYTES + MAX_PROPERTIES_BYTES  # of a body and the least head
 _MAGICS: Final = (MAGIC_V1, MAGIC_V2)
 _MAGIC_TEXTS: Final = tuple(magic.to_bytes(4, "big") for magic in _MAGICS)
@@ -148,7 +148,7 @@ class LogScan:
         first_size, magic = SIZE_MAGIC.unpack_from(raw)
         if magic == MAGIC_BLANK:
             return _Found(None, 0, is_blank=first_size == room)
-        is_longer = magic in _MAGICS and size < first_size <= room and _fits_its_body(raw, first_size)
+        is_longer = magic in _MAGICS and size < first_size <= room and fits_its_body(raw, first_size)
         return _Found(None, first_size if is_longer else 0)
 
     def _believable(self, raw: memoryview, sizes: Positions) -> RecordBatch | None:
@@ -264,9 +264,9 @@ class LogScan:
         room = segment.length - at
         if room < MIN_RECORD_BYTES:
             return 0
-        head = segment.read(at, min(room, _LONGEST_HEAD_BYTES))
+        head = segment.read(at, min(room, LONGEST_HEAD_BYTES))
         size, _, place = SIZE_MAGIC_PLACE.unpack_from(head)
-        is_head = place == segment.base + at and MIN_RECORD_BYTES <= size <= room and _fits_its_body(head, size)
+        is_head = place == segment.base + at and MIN_RECORD_BYTES <= size <= room and fits_its_body(head, size)
         return int(size) if is_head else 0
 
 
@@ -313,7 +313,7 @@ def _equal_sizes(raw: Bytes) -> tuple[int, Positions]:
     return count * size, np.full(count, size, np.int64)
 
 
-def _fits_its_body(head: bytes | memoryview, size: int) -> bool:
+def fits_its_body(head: bytes | memoryview, size: int) -> bool:
     """Whether a record of this size may have a body as long as its head says. Asked before as much is read: a single
     bit of a size that is another makes up to a gigabyte of it."""
     hosts = int.from_bytes(head[SYS_FLAG_AT:BORN_TIMESTAMP_AT], "big") & SysFlag.HOSTS_MASK

@@ -191,6 +191,18 @@ def test_damage_at_the_end_of_a_file_is_what_the_master_has_too(from_behind: int
     assert bench.store.queues.bounds("u", 0)[1] == 24
 
 
+def test_a_size_that_is_damaged_has_nobody_wait_for_what_never_comes() -> None:
+    """One bit of it makes 300 bytes 16 MiB: a slave that waits for them confirms nothing more."""
+    original = StoreBench(replace(SMALL, mapped_file_size_commit_log=32 << 20))
+    original.send("t", 0, b"damaged")
+    original.send("t", 0, b"behind")
+    raw, bench = with_bit_flipped(log_of(original), 0, 1), slave(original.config)
+    with pytest.raises(Doubtful) as refused:
+        bench.store.replica.append(raw)
+    assert not refused.value.hint, "the files are as long as the master's"
+    assert bench.store.replica.append(raw) == len(raw)
+
+
 def test_the_rest_of_what_came_is_known_too() -> None:
     """However many checksums of a bulk are false, and whatever is between: it is asked for once more, not for each."""
     original, bench = StoreBench(replace(SMALL, mapped_file_size_commit_log=1 << 16)), StoreBench()
