@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Final
 
 from rmqspark.errors import RecordError
-from rmqspark.protocol.buffers.spans import as_bytes
 
 MOST_BYTES: Final = 32 << 20  # no record is longer
 
@@ -24,20 +23,25 @@ class Doubt:
     def __init__(self) -> None:
         self._begin, self._kept = -1, b""
 
-    def about(self, why: RecordError, physical_offset: int, data: bytes) -> RecordError:
-        """Keeps what has come from there on, and returns what is to be raised."""
-        is_first = physical_offset != self._begin
-        self._begin, self._kept = physical_offset, data[:MOST_BYTES]
-        return Doubtful(why.message, hint=why.hint) if is_first else why
+    def is_about(self, physical_offset: int) -> bool:
+        """Whether that place has been doubted already."""
+        return physical_offset == self._begin
 
-    def confirmed_bytes(self, physical_offset: int, data: bytes) -> int:
-        """How many bytes of `data`, from its first on, came before as they come now."""
+    def about(self, why: RecordError, physical_offset: int, data: bytes) -> RecordError:
+        """Keeps what has come from there on, and returns what is to be raised: a look is worth it at once where there
+        is more to compare than before."""
+        is_worth_it = physical_offset != self._begin or len(self._kept) < len(data) <= MOST_BYTES
+        self._begin, self._kept = physical_offset, data[:MOST_BYTES]
+        return Doubtful(why.message, hint=why.hint) if is_worth_it else why
+
+    def reaches(self, physical_offset: int) -> bool:
+        """Whether something is kept of what lies there."""
+        return self._begin <= physical_offset < self._begin + len(self._kept)
+
+    def confirms(self, physical_offset: int, data: bytes) -> bool:
+        """Whether all of `data` came before as it comes now."""
         at = physical_offset - self._begin
-        if not 0 <= at < len(self._kept):
-            return 0
-        count = min(len(data), len(self._kept) - at)
-        differs = as_bytes(data)[:count] != as_bytes(self._kept)[at : at + count]
-        return int(differs.argmax()) if differs.any() else count
+        return at >= 0 and self._kept[at : at + len(data)] == data
 
     def settle(self, physical_offset: int) -> None:
         """Lets go of what is kept, where all of it is in front of this place."""

@@ -1,11 +1,9 @@
 """A slave's log: what its master has in the same place, byte for byte, and what follows from it here.
 
-A master sends bytes and knows nothing of records. Here only whole records are taken, each checked as recovery would,
-its checksum too, so that the log always ends where a record does and nothing is confirmed that was not looked at. Only
-where the master has it so may a checksum be false, or a part be damaged that records follow: then it comes twice the
-same (`doubt.py`). A blank record is taken with all that is left of its file. Queues and index are made from the records
-by the dispatcher, as for messages that were sent here; of a half batch's messages only once all are there
-(`recovery/whole_halves.py`).
+A master sends bytes and knows nothing of records. Here only whole records are taken, each checked (`arrival.py`), so
+that the log always ends where a record does and nothing is confirmed that was not looked at. A blank record is taken
+with all that is left of its file. Queues and index are made from the records by the dispatcher, as for messages that
+were sent here; of a half batch's messages only once all are there (`recovery/whole_halves.py`).
 
 RocketMQ's DefaultMessageStore.appendToCommitLog takes whatever comes, and finds out later.
 """
@@ -14,30 +12,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import structlog
-
-from rmqspark.errors import RecordError, StoreError
-from rmqspark.protocol.records.record import BLANK_BYTES, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_RECORD_BYTES, SIZE_MAGIC
-from rmqspark.protocol.records.record_batch import RecordBatch
+from rmqspark.errors import StoreError
+from rmqspark.store.arrival import Arrival
 from rmqspark.store.dispatcher import Dispatch
 from rmqspark.store.doubt import Doubt
 from rmqspark.store.log.commit_log import Placement
-from rmqspark.store.recovery.scan import (
-    LONGEST_HEAD_BYTES,
-    LogScan,
-    Records,
-    fits_its_body,
-    next_record,
-    whole_records,
-)
+from rmqspark.store.recovery.scan import LogScan, Records
 from rmqspark.store.recovery.whole_halves import WholeHalves
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from rmqspark.protocol.buffers.spans import Positions
     from rmqspark.store.appending.write_gate import WriteGate
     from rmqspark.store.appending.writer import Writer
+    from rmqspark.store.arrival import Piece
     from rmqspark.store.contents import Contents
     from rmqspark.store.dispatcher import Dispatcher
     from rmqspark.store.flush import Flusher
@@ -45,12 +33,6 @@ if TYPE_CHECKING:
     from rmqspark.store.lineage import Lineage
     from rmqspark.store.recovery.whole_halves import Kept
     from rmqspark.store.tail_cut import TailCut
-
-log = structlog.get_logger("rmqspark.store")
-
-_KNOWN_MAGICS: Final = (MAGIC_V1, MAGIC_V2, MAGIC_BLANK)
-MOST_RECORD_BYTES: Final = 32 << 20
-MOST_BLANK_BYTES: Final = 256 << 20  # what found no room in a file in one piece: a batch of the smallest messages, say
 
 
 class ReplicaLog:
@@ -141,129 +123,26 @@ class ReplicaLog:
         with memoryview(raw) as view:
             while taken < len(view):
                 self._writer.admit_from_master()
-                room = self._log.segment_bytes - self._log.end_offset % self._log.segment_bytes
-                with view[taken : taken + room] as rest_of_file, view[taken + room :] as next_file:
-                    size = self._append_some(rest_of_file, next_file, room)
-                if not size:
+                begin = self._log.end_offset
+                room = self._log.segment_bytes - begin % self._log.segment_bytes
+                with view[taken : taken + room] as rest_of_file, view[taken + room :] as beyond:
+                    piece = Arrival(rest_of_file, beyond, begin, room, self._doubt).first()
+                if piece is None:
                     break
-                taken += size
+                self._take(piece)
+                taken += len(piece.data)
         return taken
 
-    def _append_some(self, view: memoryview, next_file: memoryview, room: int) -> int:
-        """What `view` begins with; `room` is what the file has left."""
-        sizes = whole_records(view)
-        if len(sizes):
-            return self._append_records(view, next_file, sizes)
-        if len(view) < BLANK_BYTES:
-            if len(view) == room:
-                raise RecordError(f"A file of the log ends at {self._log.end_offset} without a blank record.")
-            return 0
-        size, magic = SIZE_MAGIC.unpack_from(view)
-        is_blank = magic == MAGIC_BLANK and size == room <= MOST_BLANK_BYTES
-        is_record = magic in (MAGIC_V1, MAGIC_V2) and MIN_RECORD_BYTES <= size <= min(room, MOST_RECORD_BYTES)
-        if is_record and len(view) >= LONGEST_HEAD_BYTES:  # what is damaged may say that much is to come
-            is_record = fits_its_body(view, size)
-        if not (is_blank or is_record):
-            return self._append_misfit(view, next_file, size, magic, room)
-        if not is_blank or len(view) < room:
-            return 0
-        self._write(bytes(view), self._writer.store_timestamp_ms, (), self._found.halves.kept)
-        return room
-
-    def _append_misfit(self, view: memoryview, next_file: memoryview, size: int, magic: int, room: int) -> int:
-        """Where neither a record nor a blank one begins: damage of the master's, if that can be proven."""
-        what = f"no record (size {size}, magic {magic:#x}) where the file has room for {room} bytes"
-        is_elsewhere = magic == MAGIC_BLANK or (magic in _KNOWN_MAGICS and size > room)
-        error = RecordError(
-            f"At {self._log.end_offset} the master sends {what}.",
-            hint="Set mapped_file_size_commit_log to what the master has." if is_elsewhere else "",
-        )
-        if magic == MAGIC_BLANK:  # files of another length, of which there is more behind it
-            raise error
-        return self._append_damage(bytes(view), next_file, error)
-
-    def _append_records(self, view: memoryview, next_file: memoryview, sizes: Positions) -> int:
-        """Those before the first that cannot be believed, if any; returns how many bytes they are."""
-        data = bytes(view[: int(sizes.sum())])
-        batch = RecordBatch.from_sizes(data, sizes)
-        try:
-            self._check(batch)
-        except RecordError as error:
-            good = self._count_good(data, sizes)
-            if not good:
-                return self._append_as_master_has_it(bytes(view), next_file, sizes, error)
-            return self._append_records(view, next_file, sizes[:good])
-        return self._write_records(data, batch)
-
-    def _append_as_master_has_it(
-        self, data: bytes, next_file: memoryview, sizes: Positions, why_not: RecordError
-    ) -> int:
-        """Those that came before as they come now, whatever their checksums say; returns how many bytes they are."""
-        begin = self._log.end_offset
-        count = int(sizes.cumsum().searchsorted(self._doubt.confirmed_bytes(begin, data), "right"))
-        good = self._count_good(data, sizes[:count], check_crc=False)
-        if not good:
-            return self._append_damage(data, next_file, why_not)
-        confirmed = data[: int(sizes[:good].sum())]
-        log.warning("the master has false checksums, taken as they are", behind=begin, bytes=len(confirmed))
-        self._write_records(confirmed, RecordBatch.from_sizes(confirmed, sizes[:good]))
+    def _take(self, piece: Piece) -> None:
+        halves, store_timestamp_ms = self._found.halves, self._writer.store_timestamp_ms
+        if piece.batch is not None:
+            shown, kept = halves.after(Records(self._log.end_offset, piece.batch))
+            self._write(piece.data, int(piece.batch.store_timestamps_ms[-1]), shown, kept)
+        elif piece.is_damage:
+            self._write(piece.data, store_timestamp_ms, halves.waiting, None)
+        else:
+            self._write(piece.data, store_timestamp_ms, (), halves.kept)
         self._doubt.settle(self._log.end_offset)
-        return len(confirmed)
-
-    def _append_damage(self, data: bytes, next_file: memoryview, why_not: RecordError) -> int:
-        """What `data` begins with, as far as the next record, where all of that came before as it comes now; returns
-        how many bytes that is. The next one may be the first of `next_file`."""
-        begin = self._log.end_offset
-        confirmed = self._doubt.confirmed_bytes(begin, data)
-        size = next_record(data[:confirmed], begin)
-        if not size and confirmed == len(data) and self._begins_with_record(next_file, begin + len(data)):
-            size = confirmed
-        if not size:
-            raise self._doubt.about(why_not, begin, data)
-        log.warning("the master's log is damaged, taken as it is", at=begin, bytes=size)
-        self._write(data[:size], self._writer.store_timestamp_ms, self._found.halves.waiting, None)
-        self._doubt.settle(self._log.end_offset)
-        return size
-
-    def _begins_with_record(self, view: memoryview, physical_offset: int) -> bool:
-        """Whether a record that can be believed begins `view`, which lies there."""
-        sizes = whole_records(view)[:1]
-        if not len(sizes):
-            return False
-        batch = RecordBatch.from_sizes(bytes(view[: int(sizes[0])]), sizes)
-        try:
-            batch.check(check_crc=True)
-        except RecordError:
-            return False
-        return int(batch.physical_offsets[0]) == physical_offset
-
-    def _write_records(self, data: bytes, batch: RecordBatch) -> int:
-        shown, kept = self._found.halves.after(Records(self._log.end_offset, batch))
-        self._write(data, int(batch.store_timestamps_ms[-1]), shown, kept)
-        return len(data)
-
-    def _check(self, batch: RecordBatch, *, check_crc: bool = True) -> None:
-        begin = self._log.end_offset
-        try:
-            batch.check(check_crc=check_crc)
-        except RecordError as error:
-            raise RecordError(f"From {begin} on the master sends what is damaged: {error.message}") from error
-        if (batch.physical_offsets != batch.positions + begin).any():
-            raise RecordError(f"From {begin} on the master sends records that belong elsewhere.")
-
-    def _count_good(self, data: bytes, sizes: Positions, *, check_crc: bool = True) -> int:
-        """How many records from the first on can be believed."""
-        good, bad = 0, len(sizes) + 1
-        while bad - good > 1:
-            middle = (good + bad) // 2
-            try:
-                batch = RecordBatch.from_sizes(data[: int(sizes[:middle].sum())], sizes[:middle])
-                self._check(batch, check_crc=check_crc)
-            except RecordError:
-                bad = middle
-            else:
-                good = middle
-        return good
 
     def _write(self, data: bytes, store_timestamp_ms: int, shown: Sequence[Records], kept: Kept | None) -> None:
         """Into the log; `shown` may be read then, `kept` not."""

@@ -293,8 +293,8 @@ def whole_records(raw: memoryview) -> Positions:
 def next_record(raw: bytes, physical_offset: int) -> int:
     """Where in `raw`, which lies at `physical_offset`, the first record begins that can be believed, and not at its
     first byte; 0 where none does."""
-    for at in sorted(_places_of_magics(raw)):
-        if 0 < at <= len(raw) - MIN_RECORD_BYTES:
+    for start, end in _ever_longer(1, len(raw) - MIN_RECORD_BYTES + 1):
+        for at in sorted(start + place for place in _places_of_magics(raw[start : end + BLANK_BYTES - 1])):
             size, _, place = SIZE_MAGIC_PLACE.unpack_from(raw, at)
             is_there = place == physical_offset + at and MIN_RECORD_BYTES <= size <= len(raw) - at
             if is_there and _is_record(memoryview(raw)[at : at + size], 0, check_crc=True):

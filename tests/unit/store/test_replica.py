@@ -12,7 +12,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from rmqspark.errors import NotWritable, RecordError, StoreError
-from rmqspark.protocol.records.record import blank_record, encode_record
+from rmqspark.protocol.records.record import QUEUE_OFFSET_AT, blank_record, encode_record
 from rmqspark.protocol.records.record_batch import RecordBatch
 from rmqspark.store.cut_tails import DIRECTORY, drop_old_tails
 from rmqspark.store.doubt import Doubtful
@@ -164,7 +164,7 @@ def test_what_comes_twice_the_same_is_what_the_master_has(at: int, row: int, the
     assert bench.store.end_offset == begin
     with capture_logs() as told:
         assert bench.store.replica.append(raw[begin:]) == len(raw) - begin
-    assert [entry.get("at", entry.get("behind")) for entry in told] == [begin]
+    assert [entry["at"] for entry in told] == [begin]
     if then != "go on":
         bench.store.checkpoint()
         getattr(bench, then)()
@@ -205,14 +205,47 @@ def test_a_size_that_is_damaged_has_nobody_wait_for_what_never_comes() -> None:
 
 def test_the_rest_of_what_came_is_known_too() -> None:
     """However many checksums of a bulk are false, and whatever is between: it is asked for once more, not for each."""
-    original, bench = StoreBench(replace(SMALL, mapped_file_size_commit_log=1 << 16)), StoreBench()
-    original.send_falsely("t", 0, [b"%d" % row for row in range(300)], range(0, 300, 3))
-    bench = slave(original.config)
-    raw = log_of(original)
+    original = StoreBench(replace(SMALL, mapped_file_size_commit_log=1 << 20))
+    original.send_falsely("t", 0, [b"%d" % row for row in range(3_000)], range(0, 3_000, 3))
+    bench, raw = slave(original.config), log_of(original)
     with pytest.raises(Doubtful):
         bench.store.replica.append(raw)
-    assert bench.store.replica.append(raw) == len(raw)
-    assert bench.store.queues.bounds("t", 0) == (0, 300)
+    with capture_logs() as told:
+        assert bench.store.replica.append(raw) == len(raw)
+    assert len(told) == 1
+    assert bench.store.queues.bounds("t", 0)[1] == 3_000
+
+
+def test_a_place_in_a_queue_is_not_believed_with_a_false_checksum() -> None:
+    """A sector that is rotten has both: the queue would begin anew there, without what was in it."""
+    original, bench = StoreBench(), slave()
+    for number in range(3):
+        original.send("t", 0, b"m%d" % number)
+    raw = bytearray(log_of(original))
+    last = int(RecordBatch.scan(bytes(raw)).sizes[:-1].sum())
+    second = last // 2
+    raw[second + 8] ^= 1
+    raw[second + QUEUE_OFFSET_AT : second + QUEUE_OFFSET_AT + 8] = bytes(8)
+    with pytest.raises(Doubtful):
+        bench.store.replica.append(raw)
+    assert bench.store.replica.append(raw[second:]) == len(raw) - second
+    assert bench.store.queues.bounds("t", 0) == (0, 3)
+    assert bench.bodies("t", 0, 2) == [b"m2"]
+
+
+@pytest.mark.parametrize("piece_bytes", [700, 32 << 10, 1 << 20])
+def test_damage_may_be_longer_than_what_comes_at_once(piece_bytes: int) -> None:
+    """A large message, say: what is behind it is waited for, twice."""
+    original = StoreBench(replace(SMALL, mapped_file_size_commit_log=8 << 20))
+    original.send_falsely("t", 0, [bytes(1_500_000)], [])
+    original.send("t", 0, b"behind")
+    raw, bench, looks = with_bit_flipped(log_of(original), 4, 1), slave(original.config), 0
+    while bench.store.end_offset < len(raw):
+        looks += 1
+        with suppress(Doubtful):
+            feed(bench, raw[bench.store.end_offset :], piece_bytes)
+    assert looks <= 3
+    assert log_of(bench) == raw
 
 
 def test_what_comes_otherwise_the_second_time_is_refused() -> None:
@@ -228,14 +261,19 @@ def test_what_comes_otherwise_the_second_time_is_refused() -> None:
     assert log_of(bench) == raw
 
 
-def test_bytes_that_no_record_follows_are_refused_however_often_they_come() -> None:
-    """Where they end nobody knows."""
-    raw, bench = log_of(master(1)), slave()
-    last = int(RecordBatch.scan(raw).sizes[:-1].sum())
-    for _ in range(3):
-        with pytest.raises(RecordError):
-            bench.store.replica.append(with_bit_flipped(raw, last + 4, 1)[bench.store.end_offset :])
-        assert bench.store.end_offset == last
+def test_damage_that_no_record_follows_is_waited_behind() -> None:
+    """Where it ends nobody knows before that."""
+    original, bench = master(1), slave()
+    last = int(RecordBatch.scan(log_of(original)).sizes[:-1].sum())
+    with pytest.raises(Doubtful):
+        bench.store.replica.append(with_bit_flipped(log_of(original), last + 4, 1))
+    tail = with_bit_flipped(log_of(original), last + 4, 1)[last:]
+    assert bench.store.replica.append(tail) == 0
+    assert bench.store.end_offset == last
+    original.send("t", 0, b"behind")
+    more = with_bit_flipped(log_of(original), last + 4, 1)[last:]
+    assert bench.store.replica.append(more) == len(more)
+    assert bench.bodies("t", 0)[-1] == b"behind"
 
 
 @pytest.mark.parametrize("at", [4, 8, 30, 90])
