@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import numpy as np
 import structlog
 
 from rmqspark.errors import RecordError
@@ -82,13 +83,19 @@ class Arrival:
         return len(self._view) < LONGEST_HEAD_BYTES or fits_its_body(self._view, size)
 
     def _misfit(self, size: int, magic: int) -> Piece | None:
-        """Where neither a record nor a blank one begins. Of files of another length is what is whole, and has no room
-        here."""
+        """Where neither a record nor a blank one begins, or one that has no room here: that is of files of another
+        length if it is sound. None where not all of it has come."""
         what = f"no record (size {size}, magic {magic:#x}) where the file has room for {self._room} bytes"
-        is_whole = len(self._view) >= LONGEST_HEAD_BYTES and fits_its_body(self._view, size)
-        if magic == MAGIC_BLANK or (magic in _OF_RECORDS and size > self._room and is_whole):
+        if magic == MAGIC_BLANK or self._is_cut_by_file(size, magic):
             raise RecordError(f"At {self._begin} the master sends {what}.", hint=_OTHER_FILES)
         return self._damage(RecordError(f"At {self._begin} the master sends {what}."))
+
+    def _is_cut_by_file(self, size: int, magic: int) -> bool:
+        """Whether a sound record begins in this file and ends in the next, as far as that has come."""
+        if magic not in _OF_RECORDS or not self._room < size <= MOST_RECORD_BYTES:
+            return False
+        whole = bytes(self._view) + bytes(self._beyond[: size - len(self._view)])
+        return len(whole) == size and _is_record(whole, self._begin)
 
     def _records(self, sizes: Positions) -> Piece | None:
         """Those before the first that cannot be believed, if there are any."""
@@ -114,22 +121,14 @@ class Arrival:
         raise self._doubt.about(why_not, self._begin, data)
 
     def _goes_on_beyond(self) -> bool:
-        """Whether the next file begins with a record that can be believed."""
-        begin, sizes = self._begin + len(self._view), whole_records(self._beyond)[:1]
-        there = Arrival(self._beyond, self._beyond[:0], begin, len(self._beyond), self._doubt)
-        return len(sizes) > 0 and there._are_good(sizes)
+        """Whether a record that can be believed is in the next file, be it the first one there."""
+        before = bytes(self._view[-1:])
+        return next_record(before + bytes(self._beyond), self._begin + len(self._view) - 1) > 0
 
     def _checked(self, sizes: Positions) -> Piece:
         """The first records, which have these sizes. Raises RecordError unless all can be believed."""
         data = bytes(self._view[: int(sizes.sum())])
-        batch = RecordBatch.from_sizes(data, sizes)
-        try:
-            batch.check(check_crc=True)
-        except RecordError as error:
-            raise RecordError(f"From {self._begin} on the master sends what is damaged: {error.message}") from error
-        if (batch.physical_offsets != batch.positions + self._begin).any():
-            raise RecordError(f"From {self._begin} on the master sends records that belong elsewhere.")
-        return Piece(data, batch)
+        return Piece(data, _believed(data, sizes, self._begin))
 
     def _count_good(self, sizes: Positions) -> int:
         """How many records from the first on can be believed. It takes the longer the more these are."""
@@ -148,3 +147,23 @@ class Arrival:
         except RecordError:
             return False
         return True
+
+
+def _believed(data: bytes, sizes: Positions, begin: int) -> RecordBatch:
+    """Records that lie at the physical offset `begin`. Raises RecordError unless all can be believed."""
+    batch = RecordBatch.from_sizes(data, sizes)
+    try:
+        batch.check(check_crc=True)
+    except RecordError as error:
+        raise RecordError(f"From {begin} on the master sends what is damaged: {error.message}") from error
+    if (batch.physical_offsets != batch.positions + begin).any():
+        raise RecordError(f"From {begin} on the master sends records that belong elsewhere.")
+    return batch
+
+
+def _is_record(data: bytes, begin: int) -> bool:
+    try:
+        _believed(data, np.array([len(data)]), begin)
+    except RecordError:
+        return False
+    return True

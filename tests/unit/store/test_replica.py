@@ -174,7 +174,7 @@ def test_what_comes_twice_the_same_is_what_the_master_has(at: int, row: int, the
 
 
 @pytest.mark.parametrize("then", ["go on", "reopen", "kill"])
-@pytest.mark.parametrize(("from_behind", "at"), [(2, 0), (2, 4), (2, 84), (1, 4)])
+@pytest.mark.parametrize(("from_behind", "at"), [(2, 0), (2, 2), (2, 4), (2, 84), (1, 4)])
 def test_damage_at_the_end_of_a_file_is_what_the_master_has_too(from_behind: int, at: int, then: str) -> None:
     """Of its last record, or the blank one behind that: what follows is the first record of the next file."""
     raw, bench = bytearray(log_of(master())), slave()
